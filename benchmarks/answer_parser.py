@@ -1,4 +1,4 @@
-"""Is the parser of free-text answers worth its size? Real answers of a small model, read by it and by simpler rules.
+"""Is the parser of free-text answers worth its size? It and simpler rules read the real answers of a small model.
 
 python benchmarks/answer_parser.py --ask    ask smollm2 and write answer_parser.tsv (minutes; keeps judgements)
 python benchmarks/answer_parser.py          compare the rules on the answers in answer_parser.tsv
@@ -89,18 +89,18 @@ _FIRST_LETTER = re.compile(r"\W*(?:option )?([ABC])(?!\w)(?! [a-z])", re.IGNOREC
 
 
 def robust(answer: Answer) -> str:
-    """The parser of lmassay.answers."""
+    """Read an answer with the parser of lmassay.answers."""
     return parse(answer.answer, (answer.a, answer.b, answer.c), LETTERS, question=answer.asked).letter or "-"
 
 
 def reference(answer: Answer) -> str:
-    """The rule of KoBBQ's own program."""
+    """Read an answer with the rule of KoBBQ's own program."""
     letter = parse_reference(answer.answer, lowered(answer.a, answer.b, answer.c))
     return letter if letter in tuple(LETTERS) else "-"
 
 
 def simple(answer: Answer) -> str:
-    """The letter that an answer begins with, else the only choice whose text stands in it."""
+    """Return the letter that an answer begins with, else the only choice whose text it contains."""
     letter = _FIRST_LETTER.match(answer.answer)
     if letter:
         return letter[1].upper()
@@ -110,7 +110,7 @@ def simple(answer: Answer) -> str:
 
 
 def first(answer: Answer) -> str:
-    """The letter that an answer begins with, else the choice whose text comes first in it."""
+    """Return the letter that an answer begins with, else the choice whose text comes first in it."""
     letter = _FIRST_LETTER.match(answer.answer)
     if letter:
         return letter[1].upper()
@@ -132,7 +132,7 @@ RULES: dict[str, Callable[[Answer], str]] = {
 
 
 def sample() -> Iterator[tuple[BiasItem, PromptTemplate, int]]:
-    """One question of every template for every prompt; half of the answers are cut short."""
+    """Yield one question of every template for every prompt; half of the answers are cut short."""
     prompts = [*read_prompts(shipped_prompts("en")).values(), *WORDY]
     by_template: dict[str, list[BiasItem]] = {}
     for item in read_described(QUESTIONS).items:
@@ -194,7 +194,7 @@ def table(title: str, answers: Sequence[Answer]) -> None:
 
 
 def judged_letters(answers: Sequence[Answer], letters: Sequence[str]) -> tuple[int, int, int]:
-    """How many answers a rule read correctly, did not read, and misread."""
+    """Return how many answers a rule read correctly, did not read, and misread."""
     right = missed = wrong = 0
     for answer, letter in zip(answers, letters, strict=True):
         if letter == answer.judged:

@@ -1,4 +1,4 @@
-"""How fast 6,840 questions go out: lmassay's `openai` model against what the server's latency allows, in one run.
+"""How fast 6,840 questions are answered: lmassay's `openai` model against what the server's latency allows.
 
     python benchmarks/bias_requests.py [--requests 6840] [--concurrency 4 8]
 
@@ -32,10 +32,13 @@ from lmassay.contracts import ask
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate
 
+# In seconds.
 LATENCY = 0.02
+# Every 50th call is refused.
 EVERY = 50
 RETRY_AFTER = "0.2"
 TARGET = 1.3
+# Questions between two measurements with bare sockets.
 PART = 2000
 _BODY = json.dumps(
     {
@@ -115,7 +118,7 @@ def bare_seconds(port: int, concurrency: int, calls: int = 200) -> float:
 
 
 def prompt(number: int) -> str:
-    """A question of KoBBQ's length, about 500 bytes."""
+    """Return a question that is as long as KoBBQ's, about 500 bytes."""
     return (
         "주어진 맥락을 천천히 읽고, 질문에 대한 적절한 정답을 A, B, C 중에 골라 알파벳 하나로 답하시오.\n\n"
         f"맥락: {number}번째 시험에서 초등학생 손자와 할아버지가 함께 스마트폰 가게에 들렀다. "
@@ -181,7 +184,7 @@ def clocked(send: Callable[[str, Sequence[str], int], int], prompts: Sequence[st
 
 
 def parts(prompts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The prompts in equal parts of about `PART`."""
+    """Yield the prompts in equal parts of about `PART`."""
     number = max(1, round(len(prompts) / PART))
     size = -(-len(prompts) // number)
     for start in range(0, len(prompts), size):

@@ -1,9 +1,9 @@
-"""Speed of KoBBQ's steps on files, as ratios within one run.
+"""The speed of KoBBQ's steps on files, relative to a reimplementation of the original that runs on the same machine.
 
     python benchmarks/bias_steps.py [--repeat 25]      the test set (6,840 questions)
     python benchmarks/bias_steps.py --all             the set of all samples (229,704 questions): time and peak memory
 
-The data are those in $LMASSAY_SHARED (else ../shared); the answers are made up, in the shapes that models give them.
+The data are those in $LMASSAY_SHARED (else ../shared); the answers are made up, in the forms in which models answer.
 
 lmassay is compared with a reimplementation of the original programs' look-ups in plain Python and numpy. For every row,
 it searches the whole column of ids (postprocess, collect), looks up the prompt again (preprocess), and parses the id
@@ -41,13 +41,16 @@ from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
 from lmassay.evaluations.bias.prompts import choose_prompt, read_prompts
 from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 
-# CPU-seconds of the originals on the test set, as recorded when their outputs were.
+# CPU-seconds of the original programs on the test set, recorded together with their outputs.
 RECORDED = {"preprocess": 7.6, "postprocess": 6.3, "collect": 5.5, "evaluate test": 1.3, "evaluate all": 5.2}
+# The limits of a step on the set of all samples.
 SECONDS, MEGABYTES = 10.0, 1536.0
 TOPIC, MODEL, PROMPT = "KoBBQ", "made-up", 1
 UNKNOWN = "알 수 없음"
 """The choice "unknown" in the samples; prompts word it differently."""
+# Forms of an answer: {0} is the letter of a choice, {1} its text.
 SHAPES = ("{0}", "{0}", "({0})", "{0}.", "{0}: {1}", "{1}", "{1}입니다.", "정답은 {0}입니다.", "**{0}**", '"{1}"')
+# Answers in none of these forms.
 GIVEN_UP = ("잘 모르겠습니다.", "( B )", "설명이 필요합니다.\n왜냐하면", "None", "")
 Row = dict[str, str]
 
@@ -88,7 +91,7 @@ class Files:
         write_results(self.results, list(results))
 
     def make_answers(self) -> None:
-        """A predictions file as step 2 writes it."""
+        """Write made-up answers as step 2 writes the answers of a model."""
         chance = random.Random(4)
         with (
             self.tsv.open(encoding="utf-8", newline="") as source,
@@ -108,7 +111,7 @@ class Files:
 
 
 def best(work: Callable[[], Any], repeat: int, before: Callable[[], Any] = lambda: None) -> float:
-    """The fewest CPU-seconds of several tries."""
+    """Return the fewest CPU-seconds of several tries; ``before`` is called before each try and not timed."""
     times = []
     for _ in range(repeat):
         before()
@@ -134,14 +137,14 @@ def written(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _share(rows: Sequence[Row], column: str, value: str) -> float:
-    """The share of rows with this value in a column; NaN without rows."""
+    """Return the share of rows with this value in a column; NaN if there are no rows."""
     if not rows:
         return float("nan")
     return float(np.mean([row[column] == value for row in rows]))
 
 
 class Transcription:
-    """The same work, row by row."""
+    """The same steps with the originals' look-ups, row by row."""
 
     def __init__(self, files: Files, folder: Path) -> None:
         self.files, self.folder = files, folder
@@ -242,7 +245,7 @@ class Transcription:
         return [self._scores(group, mode) for group in groups]
 
     def _scores(self, rows: Sequence[Row], mode: Mode) -> list[float]:
-        """The five scores of a group; in mode "all", their means over the templates."""
+        """Return the five scores of a group; in mode "all", their means over the templates."""
         if mode == "test":
             return self._five_scores(rows)
         scores_of_templates = []
@@ -253,7 +256,7 @@ class Transcription:
         return means
 
     def _five_scores(self, rows: Sequence[Row]) -> list[float]:
-        """The share of answers out of choices, both accuracies and both bias scores."""
+        """Return the share of answers that are not among the choices, both accuracies and both bias scores."""
         in_choices = [row for row in rows if row["verdict"] != "ooc"]
         ambiguous = [row for row in in_choices if row["kind"] == "amb"]
         disambiguated = [row for row in in_choices if row["kind"] == "dis"]
@@ -269,7 +272,7 @@ class Transcription:
         ]
 
     def differences(self, name: str) -> Iterator[str]:
-        """Files and numbers that are not the same on both sides."""
+        """Yield which files and numbers of a step are not the same on both sides."""
         pairs = {
             "preprocess": [(self.files.tsv, "questions.tsv"), (self.files.json, "questions.json")],
             "postprocess": [(self.files.predictions, "predictions.tsv")],

@@ -125,7 +125,7 @@ def size_row(name: str, bytes_each: float, count: int) -> Cells:
 
 
 def store_table(values: Mapping[str, float]) -> list[str]:
-    """What one process writes per second."""
+    """Return the table of what one process writes per second."""
     rows = []
     for name, time_name, bytes_name in (
         ("answers, one by one", "answer_us", "answer_bytes"),
@@ -140,7 +140,7 @@ def store_table(values: Mapping[str, float]) -> list[str]:
 
 
 def model_table(values: Mapping[str, float]) -> list[str]:
-    """10^9 requests to a model in one run of one process; an example has two requests."""
+    """Return the table for 10^9 requests to a model in one run of one process; an example has two requests."""
     examples = REQUESTS // 2
     rows = [
         time_row("the process that runs the evaluation", values["run_us"], REQUESTS),
@@ -156,7 +156,7 @@ def model_table(values: Mapping[str, float]) -> list[str]:
 
 
 def files_table(small: CoreOutput, large: CoreOutput) -> list[str]:
-    """10^9 examples whose outputs come from files."""
+    """Return the table for 10^9 examples whose outputs come from files."""
     lines = (small.lines, large.lines)
     run_us = per_line(small.run_us * small.lines, large.run_us * large.lines, lines)
     run_bytes = per_line(1e6 * small.memory_mb, 1e6 * large.memory_mb, lines)
@@ -177,7 +177,7 @@ def files_table(small: CoreOutput, large: CoreOutput) -> list[str]:
 
 
 def scheduler_table(values: Mapping[str, float]) -> list[str]:
-    """The Dask scheduler, which handles one task per batch."""
+    """Return the table of the time that the Dask scheduler needs; it handles one task per batch."""
     rows = []
     for batch in BATCH_SIZES:
         tasks = REQUESTS / batch
@@ -188,7 +188,7 @@ def scheduler_table(values: Mapping[str, float]) -> list[str]:
 
 
 def api_table() -> list[str]:
-    """A model behind an API."""
+    """Return the table for 10^9 requests to a model behind an API."""
     per_second = REQUESTS_PER_MINUTE / 60
     tokens = f"{TOKENS_IN} tokens in, {TOKENS_OUT} out"
     usd_per_request = (TOKENS_IN * USD_PER_MILLION_IN + TOKENS_OUT * USD_PER_MILLION_OUT) / 1e6
@@ -202,7 +202,7 @@ def api_table() -> list[str]:
 
 
 def loading_table() -> list[str]:
-    """Every worker loads the model once."""
+    """Return the table of the time that all workers need to load the model once each."""
     total = MODEL_GB * WORKERS
     rows = [
         ("read by all workers", f"{MODEL_GB} GB · {WORKERS:,}", size(1e9 * total)),

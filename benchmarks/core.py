@@ -1,4 +1,4 @@
-"""The core's own overhead: a run on outputs from files against ``lmassay teapot`` on the same lines.
+"""The overhead of the core: a run on outputs from files, compared with ``lmassay teapot`` on the same lines.
 
     python benchmarks/core.py [--lines 1000000] [--chromium] [--folder FOLDER]
 
@@ -49,7 +49,7 @@ MAX_EXAMPLES_ON_PAGE = 50_000
 DISTINCT_LINES = 2000
 KILLS = 3
 ROLES = ("src", "adv_src", "ref", "out", "adv_out", "second_adv_out")
-# Every seventh output of the second system is the one without attack.
+# Every seventh output of the second system is the output without attack, as if the attack had no effect.
 UNBROKEN_STEP = 7
 
 
@@ -239,7 +239,7 @@ def stored_examples(file: Path) -> int:
 
 
 def stored(folder: Path, results: str) -> list[object]:
-    """Everything that is stored of the first run, apart from its id and times."""
+    """Return everything that is stored of the first run, apart from its id and times."""
     with Store(folder / results) as store:
         record = store.runs()[0]
     with closing(sqlite3.connect(folder / results / STORE_FILE)) as database:
@@ -271,7 +271,7 @@ def check_page(targets: Targets, page: Path, lines: int) -> None:
 
 
 def opens_in_chromium(page: Path, lines: int) -> bool:
-    """Whether the page shows its examples in a real browser, without an error on its console."""
+    """Return whether the page shows its examples in a real browser, without an error on the browser's console."""
     with tempfile.TemporaryDirectory() as profile:
         chrome = driver(profile)
         try:

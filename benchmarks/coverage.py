@@ -77,7 +77,7 @@ PUBLISHED = {
 
 
 def old_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """The rule of lmassay 0.1, with its switches at ten informative clusters and at 30 clusters."""
+    """Compute intervals with the rule of lmassay 0.1, which changes at ten informative clusters and at 30 clusters."""
     n, count = sizes.sum(), len(sizes)
     rates = hits.sum(axis=1) / n
     size = (sizes**2).sum() / n
@@ -96,7 +96,7 @@ def old_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
 
 
 def bootstrap(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Percentiles of the rate over resampled clusters; one set of 500 draws serves all data sets."""
+    """Return percentiles of the rate when clusters are resampled; all data sets share one set of 500 draws."""
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), 500).astype(float)
     rates = (hits @ drawn.T) / (drawn @ sizes)
@@ -208,9 +208,9 @@ def measure(simulation: Simulation) -> Setting:
 
 
 def measure_all(simulations: Iterable[Simulation], executor: Executor) -> Iterator[Setting]:
-    """Measure side by side what is simulated one after the other, so that numbers do not depend on the processes.
+    """Measure the simulations in parallel. They are drawn one after the other, so the numbers are always the same.
 
-    A few simulations at a time, because all of them together need more than a gigabyte.
+    Only a few simulations are in memory at a time, because all of them together need more than a gigabyte.
     """
     remaining = iter(simulations)
     while batch := list(itertools.islice(remaining, 32)):
@@ -335,7 +335,7 @@ def errors(data_sets: int, rng: np.random.Generator) -> bool:
 
 
 def data_for_errors(count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
-    """Data sets with more right than wrong answers, from all shapes."""
+    """Yield data sets with more right than wrong answers, with clusters of all shapes."""
     made = 0
     while made < count:
         shape = SHAPES[int(rng.integers(len(SHAPES)))]
@@ -353,7 +353,7 @@ CONCENTRATED_ROWS, CONCENTRATED_WIDTH = 50, 1.1
 
 
 def score_makers(rng: np.random.Generator) -> dict[str, tuple[Callable[[int], Floats], float]]:
-    """Name → a function that draws n scores between 0 and 1, and the mean of the distribution."""
+    """Return by name a function that draws n scores between 0 and 1, and the mean of its distribution."""
 
     def mixture(n: int) -> Floats:
         return np.where(rng.random(n) < 0.9, rng.beta(60, 0.6, n), rng.beta(6, 2, n))
@@ -402,7 +402,7 @@ def means(data_sets: int, rng: np.random.Generator) -> bool:
 
 
 def mean_coverage(make: Callable[[int], Floats], mean: float, n: int, data_sets: int) -> tuple[float, float, float]:
-    """Coverage of the new rule and of Student's t, and the median relative width."""
+    """Return the coverage of the new rule and of Student's t, and the median of the new width relative to t's."""
     covered = covered_by_t = 0
     relative = []
     for _ in range(data_sets):
@@ -419,7 +419,7 @@ def mean_coverage(make: Callable[[int], Floats], mean: float, n: int, data_sets:
 
 
 def differences(data_sets: int, rng: np.random.Generator) -> None:
-    """Diff-bias: each answer is stereotyped (1), against the stereotype (-1), or unknown (0)."""
+    """Print the coverage of diff-bias: answers are stereotyped (1), against the stereotype (-1) or unknown (0)."""
     print("\n## Diff-bias on published cluster sizes, new rule, without a target\n")
     fewer_data_sets = max(data_sets // 20, 50)
     print("| data | effective | accuracy 0.6 | accuracy 0.95 | accuracy 0.985 |")

@@ -1,10 +1,10 @@
-"""What each part of the rule for clustered rates contributes: coverage and monotonicity without it, and other rules.
+"""What each part of the rule for clustered rates contributes: coverage and monotonicity without the part.
 
     python benchmarks/coverage_alternatives.py [--data-sets 1000] [--seed 1] [--rule NAME] [--quick] [--check] [-o FILE]
 
 The rule for rates in clusters (``lmassay/statistics/clustered_rate.py``) has several parts. This script leaves out one
-part at a time, and adds two rules of other kinds, on the same data sets: those of ``coverage.py``, but only a part of
-its grid, and of the published sizes all but KoBBQ as a whole. It prints, for each rule,
+part at a time, and compares two rules of other kinds. All use the same data sets: those of ``coverage.py``, but only a
+part of its grid, and of the published sizes all but KoBBQ as a whole. It prints, for each rule,
 
 - in how many published settings with six or more effective clusters the coverage is above 97 %;
 - the least coverage in all settings of the grid, and in how many it is below 92 % (beyond Monte-Carlo error);
@@ -70,22 +70,22 @@ COLUMNS = (
 
 
 def whole_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """The rule of lmassay."""
+    """Compute intervals with the rule of lmassay."""
     return clustered_rate.intervals(hits, clustered_rate.cluster_sizes(sizes))
 
 
 def equal_tails(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Both ends miss in 2.5 % of data sets, also where the interval can miss on one side only."""
+    """Let both ends miss in 2.5 % of data sets, even where the interval can miss on one side only."""
     return clustered_rate.intervals(hits, replace(clustered_rate.cluster_sizes(sizes), tail_increase=0.0))
 
 
 def normal_quantiles(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Normal quantiles in place of Student's t."""
+    """Use normal quantiles instead of Student's t."""
     return clustered_rate.intervals(hits, replace(clustered_rate.cluster_sizes(sizes), degrees=math.inf))
 
 
 def degrees_of_effective_clusters(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Degrees of freedom of the effective number of clusters."""
+    """Use the effective number of clusters for the degrees of freedom."""
     design = clustered_rate.cluster_sizes(sizes)
     factor = (design.clusters.size / (design.clusters.size - 1)) ** 2
     degrees = max(design.clusters.effective - 1, 1.0) * factor
@@ -93,14 +93,14 @@ def degrees_of_effective_clusters(hits: Floats, sizes: Floats) -> tuple[Floats, 
 
 
 def without_limit_of_change(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """The data keep their weight even where one error changes the design effect a lot."""
+    """Give the data their full weight even where one error changes the design effect a lot."""
     return clustered_rate.intervals(hits, replace(clustered_rate.cluster_sizes(sizes), data_weight=1.0))
 
 
 def _with_lower_ends(
     lower_ends: Callable[[Floats, ClusterSizes, float], Floats], hits: Floats, sizes: Floats
 ) -> tuple[Floats, Floats]:
-    """Intervals with other lower ends; the upper ends are their mirror image."""
+    """Compute intervals with other lower ends; the upper ends are their mirror image."""
     design = clustered_rate.cluster_sizes(sizes)
 
     def ends(some_hits: Floats) -> Floats:
@@ -114,7 +114,7 @@ def _with_lower_ends(
 
 
 def not_monotone(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Wilson's interval as it is."""
+    """Use Wilson's interval without the step that makes it monotone."""
 
     def lower_ends(some_hits: Floats, design: ClusterSizes, tail: float) -> Floats:
         rates = some_hits.sum(axis=-1) / design.total
@@ -126,7 +126,7 @@ def not_monotone(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
 
 
 def lowest_over_fewer_errors(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """The lowest lower end over all data sets with fewer errors, not its mean with the highest."""
+    """Use the lowest lower end of all data sets with fewer errors, instead of its mean with the highest."""
 
     def lower_ends(some_hits: Floats, design: ClusterSizes, tail: float) -> Floats:
         lowest, _ = clustered_rate.monotone_ends(some_hits, design, tail)
@@ -139,7 +139,7 @@ def lowest_over_fewer_errors(hits: Floats, sizes: Floats) -> tuple[Floats, Float
 
 
 def cr2_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """The correlation from the CR2 variance, with Bell and McCaffrey's degrees of freedom: the previous rule."""
+    """Use the previous rule: correlation from the CR2 variance, Bell and McCaffrey's degrees of freedom."""
     clusters = clusters_of(sizes)
     total = float(sizes.sum())
     rates = hits.sum(axis=-1) / total
@@ -171,7 +171,9 @@ _CORRELATIONS = 0.97 * _CORRELATION_ROOTS**2
 
 
 def beta_binomial_posterior(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Bayesian intervals in a beta-binomial model: Jeffreys' prior of the rate, a uniform prior of the correlation.
+    """Compute Bayesian intervals in a beta-binomial model.
+
+    The rate has Jeffreys' prior, the correlation a uniform prior.
 
     The posterior weighs small clusters more than their rows, because the rows of a large cluster are similar. The
     interval is extended so that it contains the rate over all rows.
@@ -186,7 +188,7 @@ def beta_binomial_posterior(hits: Floats, sizes: Floats) -> tuple[Floats, Floats
 
 
 def _posterior(hits: NDArray[np.int64], sizes: NDArray[np.int64]) -> Floats:
-    """The posterior of each data set over rates and correlations, not normalised."""
+    """Return the posterior of each data set on the grid of rates and correlations, not normalised."""
     # The probability of k right answers of m is B(k + a, m - k + b) / B(a, b), up to a factor.
     precision = (1 - _CORRELATIONS) / _CORRELATIONS
     right = _RATES[:, None] * precision
@@ -209,7 +211,7 @@ def _posterior(hits: NDArray[np.int64], sizes: NDArray[np.int64]) -> Floats:
 
 
 def _quantile(below: Floats, level: float) -> Floats:
-    """Where distribution functions, given at the edges of the grid of rates, reach the level."""
+    """Return the rates at which distribution functions, given at the edges of the grid of rates, reach a level."""
     upper = np.clip((below < level).sum(axis=-1), 1, _RATE_CELLS)
     data_sets = np.arange(len(below))
     start, end = below[data_sets, upper - 1], below[data_sets, upper]
@@ -250,7 +252,7 @@ class Extent:
 
 @dataclass(slots=True)
 class Findings:
-    """What is found out about one rule."""
+    """The results of one rule; ``row`` has them in the order of ``COLUMNS``."""
 
     published: list[float] = field(default_factory=list)
     grid: list[float] = field(default_factory=list)
@@ -270,7 +272,7 @@ class Findings:
 
 
 def simulate(rules: Mapping[str, Interval], seed: int, extent: Extent) -> list[list[str]]:
-    """A row for each rule, all on the same data sets."""
+    """Return a row for each rule; all rules are applied to the same data sets."""
     findings = {name: Findings() for name in rules}
     for index, (sizes, rate, correlation) in enumerate(_published_settings(extent)):
         hits = coverage.draw(sizes, rate, correlation, extent.data_sets, np.random.default_rng([seed, 1, index]))
@@ -293,7 +295,7 @@ def simulate(rules: Mapping[str, Interval], seed: int, extent: Extent) -> list[l
 
 
 def _published_settings(extent: Extent) -> Iterator[tuple[Floats, float, float]]:
-    """The published settings with six or more effective clusters."""
+    """Yield the sizes, rates and correlations of the published settings with six or more effective clusters."""
     for sizes in (coverage.published_sizes()[name] for name in extent.published):
         if clusters_of(sizes).effective < 6:
             continue
@@ -313,7 +315,7 @@ def _grid_settings(extent: Extent, rng: np.random.Generator) -> Iterator[tuple[F
 
 
 def _settings_where_sizes_matter(extent: Extent) -> Iterator[tuple[Floats, Floats, Floats]]:
-    """Sizes, and for each cluster the expected rate and the correlation, which depend on its size.
+    """Yield sizes, and for each cluster the expected rate and the correlation, which depend on its size.
 
     The log-odds of a right answer rise or fall by half a unit for each standard deviation of the log size, at a
     correlation of 0.1; or the rate is 0.8 everywhere, and the correlation is 0.05 in one half of the clusters and 0.4
@@ -334,7 +336,7 @@ def _settings_where_sizes_matter(extent: Extent) -> Iterator[tuple[Floats, Float
 def draw_unequally(
     sizes: Floats, rates: Floats, correlations: Floats, data_sets: int, rng: np.random.Generator
 ) -> Floats:
-    """Data sets from clusters that have their own rates and correlations."""
+    """Draw data sets from clusters that have their own rates and correlations."""
     spread = (1 - correlations) / correlations
     own = rng.beta(rates * spread, (1 - rates) * spread, (data_sets, len(sizes)))
     return rng.binomial(sizes.astype(np.int64), own).astype(float)

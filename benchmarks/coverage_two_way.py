@@ -106,13 +106,13 @@ def settings() -> Iterator[Setting]:
 
 
 def mean_rate(intercept: float, spread: float) -> float:
-    """The rate over all nouns and verbs: the mean of a logistic function of a normal variable, by quadrature."""
+    """Return the rate over all nouns and verbs: the mean of a logistic function of a normal variable, by quadrature."""
     return float((WEIGHTS * sigmoid(intercept + spread * POINTS)).sum() / WEIGHTS.sum())
 
 
 @cache
 def intercept_of(rate: float, spread: float) -> float:
-    """The inverse of :func:`mean_rate`, by bisection."""
+    """Return the intercept for which :func:`mean_rate` is this rate, by bisection."""
     low, high = -30.0, 30.0
     for _ in range(80):
         middle = (low + high) / 2
@@ -128,7 +128,7 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def simulate(setting: Setting, data_sets: int, rng: np.random.Generator) -> tuple[Tally, Tally]:
-    """The tallies of intervals clustered by noun and verb, and by noun only."""
+    """Return the tallies of intervals clustered by noun and verb, and by noun only."""
     nouns, verbs = (part.ravel() for part in np.indices((setting.nouns, setting.verbs)))
     rows = np.full(len(nouns), float(ROWS))
     if setting.has_frequent_verb:
@@ -163,7 +163,7 @@ def drawn_effects(setting: Setting, nouns: Ints, verbs: Ints, rng: np.random.Gen
 
 
 def drawn_shares(logits: Floats, rows: Floats, rng: np.random.Generator) -> Floats:
-    """The share of right rows of each noun and verb."""
+    """Draw the share of right rows of each noun and verb."""
     return np.asarray(rng.binomial(rows.astype(np.int64), sigmoid(logits)) / rows)
 
 

@@ -72,7 +72,7 @@ Values = dict[str, dict[str, float]]
 
 
 def write_configs(folder: Path, threads: int, pairs: int, sentences: int) -> list[Path]:
-    """Minimal pairs (log-probabilities) and robustness (generation)."""
+    """Write a configuration of minimal pairs (log-probabilities) and one of robustness (generation)."""
     model = {"name": "smollm2", "threads": threads, "device": "cpu"}
     minimal_pairs = {"task": {"name": "minimal_pairs", "data": "english", "max_per_file": pairs}, "model": model}
     source = ROOT / "src" / "lmassay" / "evaluations" / "robustness" / "sample" / "src.fr"
@@ -87,7 +87,7 @@ def write_configs(folder: Path, threads: int, pairs: int, sentences: int) -> lis
 
 
 def values_in(results: Path) -> Values:
-    """The scores of all examples of all runs."""
+    """Return the scores of all examples of all runs: task and example → metric → score."""
     from lmassay.storage.store import Store
 
     values: Values = {}
@@ -101,7 +101,7 @@ def values_in(results: Path) -> Values:
 
 
 def are_equal(values: Values, expected: Values) -> bool:
-    """Whether the same examples have the same scores, within the tolerance."""
+    """Return whether the same examples have the same scores, within the tolerance."""
     if values.keys() != expected.keys():
         return False
     for example, scores in expected.items():
@@ -183,7 +183,7 @@ def require_loaded_models(scheduler: str) -> None:
 
 
 def has_kept_model() -> bool:
-    """Whether this worker has a model in memory."""
+    """Return whether this worker has a model in memory."""
     from lmassay.running import worker_model
 
     return worker_model._kept.model is not None
@@ -191,7 +191,7 @@ def has_kept_model() -> bool:
 
 @contextmanager
 def cpu_clock(scheduler: str) -> Iterator[Callable[[], float]]:
-    """A function that returns the CPU-seconds of this process and of all workers so far."""
+    """Yield a function that returns the CPU-seconds of this process and of all workers so far."""
     if not scheduler:
         yield time.process_time
         return
@@ -280,7 +280,7 @@ def speed(pairs: int, sentences: int) -> bool:
 
 @contextmanager
 def scheduler_on(host: str, folder: Path, namespace: str = "") -> Iterator[str]:
-    """A scheduler; yields its address."""
+    """Start a scheduler and yield its address."""
     file = folder / "scheduler.json"
     options = ["--host", host, "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
     with process_of("scheduler", options, folder, namespace):
@@ -294,7 +294,7 @@ def scheduler_on(host: str, folder: Path, namespace: str = "") -> Iterator[str]:
 
 @contextmanager
 def worker_of(address: str, folder: Path, namespace: str = "") -> Iterator[subprocess.Popen[bytes]]:
-    """A worker with one thread, in its own process group."""
+    """Start a worker with one thread, in its own process group."""
     options = [address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
     with process_of("worker", options, folder, namespace) as process:
         yield process
@@ -334,7 +334,7 @@ def wait_for_workers(address: str, count: int) -> None:
 
 @contextmanager
 def three_hosts() -> Iterator[list[tuple[str, str]]]:
-    """Three network namespaces that are connected by a bridge; yields their names and addresses."""
+    """Connect three network namespaces by a bridge, and yield their names and addresses."""
     prefix = f"lma{os.getpid()}"
     bridge = f"br{os.getpid()}"
     hosts = [(f"{prefix}-{number}", f"10.213.7.{number}") for number in (1, 2, 3)]
@@ -419,7 +419,7 @@ def kill_midway(client: subprocess.Popen[str], worker: subprocess.Popen[bytes], 
 
 
 def descendants(pid: int) -> set[int]:
-    """A process and everything that it started."""
+    """Return the ids of a process and of all processes that it started, directly or indirectly."""
     pids = {pid}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text(encoding="ascii").split():

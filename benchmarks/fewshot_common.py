@@ -1,4 +1,4 @@
-"""What the few-shot benchmarks share: FewGLUE's texts, a vocabulary made of them, random BERTs, clocks."""
+"""Functions that the few-shot benchmarks share: FewGLUE's texts, a vocabulary made of them, random BERTs, clocks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def task_of(name: str) -> NluTask:
 
 
 def make_tokenizer() -> Any:
-    """A WordPiece vocabulary as large as BERT's, learned from FewGLUE: texts come out about as long as with BERT's."""
+    """Learn a WordPiece vocabulary as large as BERT's from FewGLUE. With it, texts are about as long as with BERT's."""
     tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk"]))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -91,7 +91,7 @@ def make_bert(sizes: dict[str, int]) -> Any:
 
 
 def save_bert(folder: Path, sizes: dict[str, int]) -> str:
-    """A random BERT with its tokenizer in a folder; says how large it is."""
+    """Save a random BERT with its tokenizer in a folder, and return a text that says how large it is."""
     model = make_bert(sizes)
     transformers.utils.logging.disable_progress_bar()
     model.save_pretrained(folder)
@@ -115,7 +115,7 @@ def headline() -> str:
 
 
 def verdict(name: str, ratio: float, target: float, *, most: bool = False) -> bool:
-    """Print a ratio beside its target; False if it is missed."""
+    """Print a ratio next to its target, and return whether the target is met; ``most`` makes it an upper limit."""
     met = ratio <= target if most else ratio >= target
     word = "at most" if most else "at least"
     print(f"  {name}: {ratio:.2f} ({word} {target:g} wanted{'' if met else ': MISSED'})", flush=True)

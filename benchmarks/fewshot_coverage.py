@@ -76,7 +76,7 @@ def settings() -> Iterator[Setting]:
 
 
 def shares(setting: Setting, rng: np.random.Generator) -> Floats:
-    """For each split, how much each example of the pool counts: a mean over the train part."""
+    """Return for each split how much each example of the pool counts in a mean over the train part."""
     weights = np.zeros((setting.splits, POOL))
     blocks = np.array_split(np.arange(POOL), setting.splits)
     for split in range(setting.splits):
@@ -89,7 +89,7 @@ def shares(setting: Setting, rng: np.random.Generator) -> Floats:
 
 
 def answers(setting: Setting, rng: np.random.Generator, difficulty: Floats, accuracy: float) -> Floats:
-    """1 where a test is right after a split; the accuracy over all pools, splits and tests is the one given."""
+    """Draw answers: 1 where a test is right after a split. The expected accuracy is the one given."""
     on_all, on_single = EFFECTS[setting.effect]
     weights = shares(setting, rng)
     # Effects of single examples, so large that their mean over a train part has the standard deviation wanted.
@@ -113,7 +113,7 @@ def over_splits(scores: Floats, correlation: float) -> Interval:
 
 
 def with_wilson(scores: Floats, correlation: float) -> Interval:
-    """The same, and Wilson's interval over tests, combined as the sides of a right angle."""
+    """Combine Student's t over splits with Wilson's interval over tests, as the sides of a right angle."""
     value = float(scores.mean())
     low, high = over_splits(scores, correlation)
     below, above = wilson(value, scores.shape[1], normal_quantile(0.975))
@@ -188,7 +188,7 @@ class PairedGain:
 
 
 def simulate_gain(tests: int, effect: str, gain: float, rng: np.random.Generator, data_sets: int) -> PairedGain:
-    """The gain of a model that is shown examples over the same model without any, with four splits."""
+    """Simulate the gain of a model that is shown examples over the same model without any, with four splits."""
     setting = Setting("multi_splits", 4, tests, 0.65 + gain, effect)
     covered = found = 0
     width = 0.0
@@ -209,7 +209,10 @@ def simulate_gain(tests: int, effect: str, gain: float, rng: np.random.Generator
 
 
 def print_paired(rng: np.random.Generator, data_sets: int) -> float:
-    """The gain over no examples: coverage, and how often it is found (p < .05). Returns the least coverage."""
+    """Print the coverage of the gain over no examples, and how often it is found (p < .05).
+
+    Return the least coverage.
+    """
     print(
         f"\npaired gain over no examples, K = 4\n  {'tests, effect, gain':34}{'coverage':>10}{'found':>8}{'width':>8}"
     )

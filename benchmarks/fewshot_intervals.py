@@ -28,7 +28,7 @@ MOST = 1.1
 
 
 def train(folder: Path, task: str, ratios: Any, updates: int, test_examples: int) -> tuple[dict[str, Any], float]:
-    """The outcome of the first split's training, and the CPU seconds without the test."""
+    """Return the outcome of the first split's training, and its CPU seconds without the test."""
     method = {"max_steps": updates, "eval_ratios": ratios, "learning_rate": 1e-4}
     request = trainings(task_spec(task, method, test_examples))[0]
     outcome, spent = ours(HuggingFace(str(folder), device="cpu", threads=1), request)

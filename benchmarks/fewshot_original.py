@@ -50,7 +50,7 @@ class Padded:
 
 
 def read(task: NluTask, tokenizer: Any, examples: Sequence[InputExample]) -> Padded:
-    """Tokenize, with nothing remembered from the last time."""
+    """Tokenize examples without using the cache of an earlier call, as the original does."""
     tokens._CACHES.pop(tokenizer, None)
     pvp = task.pvp(tokenizer, max_seq_length=WINDOW)
     columns: list[list[list[int]]] = [[], [], [], []]
@@ -69,7 +69,7 @@ def read(task: NluTask, tokenizer: Any, examples: Sequence[InputExample]) -> Pad
 
 @dataclass
 class Pet:
-    """The network with the words of the labels, as many in each row as the label with most has."""
+    """The network, and the words of the labels as a matrix that is padded to the label with the most words."""
 
     module: Any
     words: torch.Tensor
@@ -105,7 +105,7 @@ class Trained:
 
 @dataclass
 class Original:
-    """One training: the wrapper's loop, then the evaluation of what it left on the disk."""
+    """One training: the loop of the original's wrapper class, then the evaluation of the weights on the disk."""
 
     model: Path
     task: NluTask

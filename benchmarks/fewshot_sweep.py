@@ -81,7 +81,7 @@ def run(config: Path, name: str, *options: str, cpu_of_workers: Callable[[], flo
 
 
 def cpu_of_children() -> float:
-    """CPU-seconds of all processes that were started and have ended."""
+    """Return the CPU-seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

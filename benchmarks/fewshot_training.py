@@ -44,7 +44,7 @@ PARTS = ("train", "dev", "test")
 
 @contextmanager
 def watched(module: Any, name: str, spent: dict[str, float], part: str) -> Iterator[None]:
-    """Add up the CPU seconds of a function."""
+    """Add the CPU seconds of a function of a module to ``spent[part]`` while the block lasts."""
     inner: Callable[..., Any] = getattr(module, name)
 
     def outer(*arguments: Any, **more: Any) -> Any:
@@ -77,7 +77,7 @@ def trainings(task: FewShot) -> list[Train]:
 
 
 def ours(model: HuggingFace, request: Train) -> tuple[dict[str, Any], dict[str, float]]:
-    """What a training of a sweep does, with the CPU seconds of its parts."""
+    """Do one training as in a sweep; return its outcome and the CPU seconds of its parts."""
     spent = dict.fromkeys(PARTS, 0.0)
     scoring = {"dev and test": 0.0}
     # Only the test set is scored through the fitted classifier.

@@ -95,7 +95,7 @@ class Changes:
 
 
 def simulate(design: Design, churn: float, drops: Floats, rng: np.random.Generator) -> Changes:
-    """One data set for each drop."""
+    """Draw one data set for each drop."""
     drops = np.clip(drops, 0.0, 1 - 2 * churn)
     chances = np.stack([np.full_like(drops, churn), churn + drops, 1 - 2 * churn - drops], axis=-1)
     if not design.is_clustered:
@@ -151,7 +151,7 @@ def test(changes: Changes, design: Design) -> Tested:
 
 
 def stated_drops(tested: Tested, design: Design, threshold: float) -> Floats:
-    """What each data set claims to detect."""
+    """Return the drop that each data set claims to detect."""
     # Many data sets have the same share and effect, and the search for the drop is slow.
     drop_of: dict[tuple[float, float], float] = {}
     drops = []
@@ -174,7 +174,7 @@ def stated_drops(tested: Tested, design: Design, threshold: float) -> Floats:
 
 
 def sides(changes: Changes, design: Design, place: int) -> tuple[Side, Side]:
-    """Two runs with these changes; scores that do not change are 1 in both."""
+    """Return two runs with these changes; scores that do not change are 1 in both."""
     before: list[float] = []
     after: list[float] = []
     labels: list[str] = []
@@ -201,7 +201,7 @@ def _side(run: str, values: Sequence[float], labels: Sequence[str], design: Desi
 def disagreements(
     changes: Changes, tested: Tested, design: Design, threshold: float, drops: Floats, count: int
 ) -> list[str]:
-    """Where the gate itself decides or states otherwise than the computation for many data sets."""
+    """Return where the gate itself reaches another decision or drop than the computation for many data sets at once."""
     texts = []
     conditions = [parse_condition(f"accuracy<{-threshold}"), parse_condition(f"accuracy>{-threshold}", "pass only if")]
     fails, passes = tested.p_below(-threshold) < ALPHA, tested.p_above(-threshold) < ALPHA
@@ -221,12 +221,12 @@ def disagreements(
 
 @dataclass
 class Report:
-    """What was missed."""
+    """The targets that were missed."""
 
     misses: list[str] = field(default_factory=list)
 
     def share(self, value: float, draws: int, most: float, least: float, name: str) -> str:
-        """The share as text, marked if it misses its target by more than chance explains."""
+        """Return a share as text, with a star if it misses its target by more than chance explains."""
         slack = 3 * float(np.sqrt(max(value * (1 - value), most * (1 - most)) / draws))
         is_missed = value > most + slack or value < least - slack
         if is_missed:
@@ -256,7 +256,7 @@ def gate_table(repeats: int, checked: int, rng: np.random.Generator, report: Rep
                 tested = test(changes, cell_design)
                 drops = stated_drops(tested, cell_design, threshold)
                 report.misses += disagreements(changes, tested, cell_design, threshold, drops, checked)
-                # Each stated drop is tried several times, on comparisons that know nothing of the first.
+                # Each stated drop is tried on several new data sets, which are independent of the one that stated it.
                 tries = np.repeat(drops, 10)
                 again = test(simulate(cell_design, churn, tries, rng), cell_design)
                 rate = float((again.p_below(-threshold) < ALPHA).mean())
@@ -269,7 +269,7 @@ def gate_table(repeats: int, checked: int, rng: np.random.Generator, report: Rep
 
 
 def best_table(repeats: int, rng: np.random.Generator, report: Report) -> None:
-    """Equal runs: none should be significantly different from the best in more than 5 % of cases."""
+    """Print how often equal runs differ significantly from the best of them; the target is at most 5 %."""
     print(f"\n{'runs':>8}{'n':>8}{'a given run is not tied':>28}{'any run is not tied':>24}")
     for count in (3, 5, 10):
         for rows in (100, 500):

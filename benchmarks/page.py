@@ -105,7 +105,7 @@ def response_time(chrome: Any, script: str) -> float:
 
 
 def first_paint(chrome: Any, url: str) -> float:
-    """Milliseconds until the page shows something; the best of three."""
+    """Return the milliseconds until the page shows something; the best of three tries."""
     times = []
     for _ in range(3):
         chrome.get("about:blank")

@@ -113,7 +113,7 @@ def reference_bleu(hyp: str, ref: str) -> float:
 
 
 def bleu_contenders() -> list[Contender]:
-    # Once only: sacrebleu's tokenizer remembers lines, so that a second round would not be like the first.
+    # Measured once: sacrebleu's tokenizer caches lines, so a second round would be faster than the first.
     contenders = [Contender("lmassay, without numba", 1, bleu_with("numpy", 1), repeats=1)]
     if numba_is_usable():
         contenders += [Contender("lmassay, numba", cores, bleu_with("numba", cores)) for cores in (1, 2)]
@@ -186,7 +186,7 @@ def load() -> str:
 
 
 def make_pairs(count: int) -> tuple[str, list[str], list[str]]:
-    """Where the pairs come from, hypotheses, references."""
+    """Return where the pairs come from, the hypotheses and the references."""
     shared = Path(os.environ.get("LMASSAY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
     folder = shared / "data" / "teapot" / "MT"
     if folder.is_dir():
@@ -217,7 +217,7 @@ def made_up_pairs(count: int) -> list[tuple[str, str]]:
 
 
 def variation(hyp: str, ref: str, cycle: int) -> tuple[str, str]:
-    """From the second cycle on: words rotated, and the number of the cycle put among them."""
+    """Return a pair as it is in cycle 0; later, its words are rotated and the number of the cycle is inserted."""
     if not cycle:
         return hyp, ref
 

@@ -87,7 +87,7 @@ class Comparison:
 
 
 def distinct_slots(count: int) -> list[Slot]:
-    """A random sample of the blanks in the constructions of the card."""
+    """Return a random sample of the blanks in the constructions of the card."""
     syntax = {"name": "syntax", "data": _CONSTRUCTIONS, "max_per_file": 20}
     (config,) = expand({"task": syntax, "model": "smollm2"}, Path())
     task = plan(config).task
@@ -102,7 +102,7 @@ def distinct_slots(count: int) -> list[Slot]:
 
 
 def logprobs_of(model: Model, slots: Sequence[Slot]) -> list[NDArray[np.float64]]:
-    """The log-probabilities of all words at each blank."""
+    """Return the log-probabilities of all words at each blank."""
     by_index: dict[int, NDArray[np.float64]] = {}
     for index, response in ask(model, "slot", slots):
         if not isinstance(response.answer, Candidates):
@@ -187,7 +187,7 @@ def print_comparison(name: str, comparison: Comparison) -> None:
 
 
 def problems_of(name: str, comparison: Comparison, required_agreement: float) -> list[str]:
-    """What a comparison lacks, one line each."""
+    """Return which requirements a comparison does not meet, one line each."""
     problems = []
     if comparison.agreement < required_agreement:
         problems.append(f"{name}: the best word is the same in only {comparison.agreement:.1%} of the blanks")

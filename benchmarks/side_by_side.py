@@ -49,7 +49,7 @@ NEW_MODULES = {
 
 
 def write_inputs(folder: Path, copies: int, lines: int) -> None:
-    """KoBBQ's samples with a model's raw answers, each many times under other ids, and TEAPOT's files."""
+    """Write KoBBQ's samples and a model's raw answers, each many times with different ids, and TEAPOT's files."""
     inputs = REFERENCE / "kobbq" / "inputs"
     samples = (inputs / "Own_test_samples.tsv").read_bytes()
     raw = gzip.decompress((inputs / "raw" / f"Own_test_evaluation_{PROMPT}_{MODEL}_predictions.tsv.gz").read_bytes())
@@ -66,7 +66,7 @@ def write_inputs(folder: Path, copies: int, lines: int) -> None:
 
 
 def repeated(table: bytes, copies: int, column: str) -> bytes:
-    """The rows of a TSV file many times: the copies have other template numbers in their ids."""
+    """Return a TSV file with many copies of its rows, which have different template numbers in their ids."""
     header, *rows = csv.reader(io.StringIO(table.decode(), newline=""), delimiter="\t")
     place = header.index(column)
     stream = io.StringIO(newline="")

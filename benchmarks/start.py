@@ -72,7 +72,7 @@ def help_screens(command: click.Command, words: Sequence[str]) -> Iterator[list[
 
 
 def cpu_seconds(command: Sequence[str], repeat: int) -> float:
-    """The CPU-seconds of a process, the least of several repetitions."""
+    """Return the CPU-seconds of a process, the least of several repetitions."""
     seconds = []
     for _ in range(repeat):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -83,7 +83,7 @@ def cpu_seconds(command: Sequence[str], repeat: int) -> float:
 
 
 def check_of_local_model() -> tuple[float, list[str]]:
-    """The CPU-seconds of a check with the embedded model, and the heavy packages that it imports."""
+    """Return the CPU-seconds of a check with the embedded model, and the heavy packages that it imports."""
     with tempfile.TemporaryDirectory() as folder:
         lines = ["sentence_good\tsentence_bad", "The cat sleeps.\tThe cat sleep."]
         Path(folder, "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")

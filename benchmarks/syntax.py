@@ -64,7 +64,7 @@ def shared() -> Path:
 
 
 def clocked(work: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What work returns, and its CPU and wall seconds."""
+    """Return what ``work`` returns, and its CPU and wall seconds."""
     cpu, wall = time.process_time(), time.perf_counter()
     outcome = work()
     return outcome, time.process_time() - cpu, time.perf_counter() - wall
@@ -74,7 +74,7 @@ def clocked(work: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def blimp_sentences(pairs: int) -> list[str]:
-    """Good and bad sentences in turn: the first pairs of paradigms spread over the alphabet."""
+    """Return good and bad sentences alternately: the first pairs of paradigms from the whole alphabet."""
     files = sorted((shared() / "data" / "blimp").glob("*.jsonl"))
     files = [file for file in files if file.stem != "models_summary"]
     chosen = files[:: max(len(files) // PARADIGMS, 1)][:PARADIGMS]
@@ -178,7 +178,7 @@ class Procedure:
     lemmas: Sequence[tuple[int, int]]
 
     def run(self, rows: Sequence[tuple[str, str, str, bool]], equal: bool) -> tuple[float, float]:
-        """(score at the top cut-off 1.0, TSE) of (left, good, bad, is plural) rows."""
+        """Return (score at the top cut-off 1.0, TSE) of (left, good, bad, is plural) rows."""
         seen: set[str] = set()
         scores: list[float] = []
         hits: list[bool] = []
@@ -280,7 +280,7 @@ class Procedure:
 
 
 def rows_of(name: str, most: int) -> list[tuple[str, str, str, bool]]:
-    """Text before the verb, the right form, the wrong form, and whether the subject is plural."""
+    """Return for each row the text before the verb, the right and the wrong form, and whether the subject is plural."""
     rows = []
     file = shared() / "data" / "tse" / f"{name}.jsonl"
     for pair in read_pair_file(open_pairs(file), BLIMP_FORMAT, most):
@@ -291,7 +291,7 @@ def rows_of(name: str, most: int) -> list[tuple[str, str, str, bool]]:
 
 
 def single_token_lemmas(tokenizer: Any, file: Path) -> list[tuple[int, int]]:
-    """The tokens of singular and plural, for the lemmas of which each form is one token."""
+    """Return the tokens of singular and plural, for the lemmas of which each form is one token."""
     lemmas = []
     with file.open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):

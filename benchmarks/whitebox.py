@@ -56,7 +56,7 @@ def substitute(text, rng, rate):
 
 @dataclass(frozen=True)
 class Setting:
-    """What all attacks have in common."""
+    """What all attacks share."""
 
     folder: Path
     model: Path
@@ -64,7 +64,7 @@ class Setting:
     word_by_word: bool
 
     def pairs(self, count: int, seed: int) -> Pairs:
-        """Sentences with their translations."""
+        """Return sentences with their translations."""
         from tests.models.hf import translators
 
         if self.word_by_word:
@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="folder of the trained model; it is trained there if it is missing")
     parser.add_argument("--word-by-word", action="store_true", help="attack a model for which all words matter")
     options = parser.parse_args()
-    # Many small matrices: more threads only wait for each other.
+    # The matrices are small, so further threads would only wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # The model is built by the code that builds it for the tests.
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -119,7 +119,7 @@ def prepare(setting: Setting) -> None:
 
 
 def replacements_of(word: str, kind: str, model: Path) -> list[str]:
-    """Everything that a gradient attack may replace a word by."""
+    """Return all replacements of a word that a gradient attack may use."""
     from lmassay.contracts import ask
     from lmassay.models.hf.model import HuggingFace
     from lmassay.types import Substitute, Substitutions
@@ -132,7 +132,7 @@ def replacements_of(word: str, kind: str, model: Path) -> list[str]:
 
 
 def attack_all(setting: Setting, seed: int) -> dict[str, dict[str, float]]:
-    """The success rates of all attacks with one seed: kind → guide → rate."""
+    """Return the success rates of all attacks with one seed: kind → gradient or random → rate."""
     import lmassay
 
     folder = setting.folder

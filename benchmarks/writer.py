@@ -138,7 +138,7 @@ def file_bytes(folder: Path, count: int) -> float:
 
 
 def measure_answers(folder: Path, count: int) -> Values:
-    """Answers are stored one by one, each in a transaction, because they may have been paid for.
+    """Measure storing answers one by one, each in a transaction, because they may have been paid for.
 
     The time is that of the last tenth, when the store is largest; bytes are returned for the first and the last tenth.
     """
@@ -165,7 +165,7 @@ def measure_answers(folder: Path, count: int) -> Values:
 
 
 def measure_rows(folder: Path, count: int) -> Values:
-    """Rows of examples that a model has answered are stored in one transaction per chunk, with the keys of answers."""
+    """Measure storing rows of examples that a model has answered: a transaction per chunk, with the answers' keys."""
     rows: list[tuple[int, Row]] = []
     keys: dict[str, list[str]] = {}
     for number, (prompt, answer) in enumerate(texts(count)):
@@ -183,7 +183,7 @@ def measure_rows(folder: Path, count: int) -> Values:
 
 
 def measure_batches(folder: Path, count: int) -> Values:
-    """Outputs from files are stored as columns, one batch per chunk."""
+    """Measure storing outputs from files as columns, one batch per chunk."""
     batches = []
     prompts_and_answers = list(texts(count))
     for start in range(0, count, CHUNK):
@@ -208,7 +208,7 @@ def measure_batches(folder: Path, count: int) -> Values:
 
 
 def measure_run(folder: Path, examples: int) -> Values:
-    """A whole run with a model that takes no time; the difference of two sizes leaves out what starting costs."""
+    """Measure a whole run with a model that takes no time. The difference of two sizes excludes the time to start."""
     sizes = (examples // 4, examples)
     runs = []
     exports = []
@@ -259,7 +259,7 @@ def answer_at_once(payload: Mapping[str, Any]) -> BatchOutcome:
 
 
 def measure_scheduler(folder: Path, batches: int) -> Values:
-    """What a Dask scheduler and the client's connection to it cost for each batch of requests."""
+    """Measure what a Dask scheduler and the client's connection to it cost for each batch of requests."""
     # The folder of a script is on the path; there, distributed.py would hide the package of this name.
     own_folder = str(Path(__file__).resolve().parent)
     sys.path[:] = [entry for entry in sys.path if entry != own_folder]

@@ -1,9 +1,9 @@
-"""Make the fonts of the figure files from DejaVu Sans: fewer characters, a name that no other font has.
+"""Make the fonts of the figure files from DejaVu Sans: with fewer characters, and with a name of their own.
 
     pip install fonttools
     python tools/fonts.py /usr/share/fonts/truetype/dejavu src/lmassay/reporting/fonts
 
-Figures look the same on every machine only if they bring their font. DejaVu Sans has the widths that the layout of
+Figures look the same on every machine only if they contain their font. DejaVu Sans has the widths that the layout of
 charts assumes. The copy has the letters of European languages and of Hebrew, and the symbols that charts use; other
 scripts (such as Chinese, Japanese and Korean) would make it many times larger, so they come from the system's fonts.
 """
@@ -17,7 +17,7 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 
 FAMILY = "Lmassay Sans"
-# Unicode blocks, first and last character each.
+# Unicode blocks, each as its first and last character.
 _BLOCKS = (
     (0x0020, 0x024F),  # Latin
     (0x02B0, 0x03FF),  # modifiers, combining accents, Greek
@@ -48,13 +48,14 @@ def main(source: Path, target: Path) -> None:
         subsetter.populate(unicodes=characters)
         subsetter.subset(font)
         _rename(font, style)
-        # The same input always gives the same bytes.
+        # Without the current time as the modification time, the same input always gives the same bytes.
         font["head"].modified = font["head"].created
         font.recalcTimestamp = False
         font.save(str(target / new_name))
 
 
 def _rename(font: TTFont, style: str) -> None:
+    """Replace the family and style in the font's table of names; the numbers are name ids of the OpenType format."""
     names = font["name"]
     postscript_name = f"{FAMILY.replace(' ', '')}-{style}"
     values = {1: FAMILY, 2: style, 3: postscript_name, 4: f"{FAMILY} {style}", 6: postscript_name}

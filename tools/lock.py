@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-dev.txt"
 # torch, and the libraries for accelerators that only some of its builds need.
 WITHOUT_DIGEST = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
-# Installed without its own dependencies, see the Makefile.
+# This package is installed without its own dependencies, see the Makefile.
 ALONE = "pycocoevalcap==1.2"
 _HEADER = """\
 # All packages of the development environment with their digests, except torch. Written by tools/lock.py; use it with
@@ -27,12 +27,12 @@ _HEADER = """\
 
 
 def entries(compiled: str) -> list[str]:
-    """The entries of a requirements file, each with its digests."""
+    """Return the entries of a requirements file, each with its digests."""
     return re.findall(r"^[A-Za-z0-9].*(?:\n[ \t].*)*", compiled, flags=re.MULTILINE)
 
 
 def locked(compiled: str) -> str:
-    """The text of the file, from what uv has written."""
+    """Return the text of requirements-dev.txt, made from the output of uv."""
     kept = [entry for entry in entries(compiled) if not WITHOUT_DIGEST.match(entry)]
     for entry in kept:
         if "--hash=sha256:" not in entry:

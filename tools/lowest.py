@@ -19,7 +19,7 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:(?P<op
 
 
 def requirements(pyproject: Path) -> list[str]:
-    """The direct dependencies of the core and of all extras, without those on lmassay's own extras."""
+    """Return the direct dependencies of the core and of all extras, without those on lmassay's own extras."""
     with pyproject.open("rb") as file:
         project = tomllib.load(file)["project"]
     declared = list(project["dependencies"])
@@ -29,7 +29,7 @@ def requirements(pyproject: Path) -> list[str]:
 
 
 def pins(requirements: list[str], constraints: str) -> dict[str, str]:
-    """Name → lowest version. A dependency without a lower bound is an error, because there is nothing to test."""
+    """Return the lowest version of each dependency by name. A dependency without a lower bound is an error."""
     lowest: dict[str, str] = {}
     for requirement in requirements:
         parsed = _parse(requirement)

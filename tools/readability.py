@@ -32,7 +32,7 @@ LINE_LENGTH = 120
 """The line length of this project (see ``[tool.ruff]`` in pyproject.toml)."""
 
 GOALS = {"tokens per line": 7.0, "inline per 100 lines": 5.0, "comment lines, %": 6.0, "duplicate classes": 0.0}
-"""What we aim for. The share of comments is a lower bound, the others are upper bounds."""
+"""The values that we aim for. The share of comments is a lower bound, the others are upper bounds."""
 
 INLINE_EXPRESSIONS = (
     ast.ListComp,
@@ -110,7 +110,7 @@ class Measurement:
         return duplicates
 
     def figures(self) -> dict[str, float]:
-        """The figures of the printed table, by the name of their column."""
+        """Return the figures of the printed table by the name of their column."""
         lines = max(self.code_lines, 1)
         values = (
             self.code_lines,
@@ -144,7 +144,7 @@ def _python_files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _docstring_lines(tree: ast.AST) -> set[int]:
-    """Numbers of the lines that belong to a string standing alone as a statement."""
+    """Return the numbers of the lines of docstrings, that is, of strings that are statements."""
     lines: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):

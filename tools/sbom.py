@@ -24,12 +24,12 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def normalised(name: str) -> str:
-    """A package name as registries compare it."""
+    """Return a package name in the form in which package indexes compare names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def direct_dependencies(pyproject: Path) -> set[str]:
-    """The names of the packages that lmassay and its optional parts require themselves."""
+    """Return the names of the packages that lmassay and its optional parts require directly."""
     with pyproject.open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
@@ -59,7 +59,7 @@ def _extras_of(requirement: str) -> list[str]:
 
 
 def installed_components(python: str) -> dict[str, Any]:
-    """What cyclonedx-py reports about the environment of a Python interpreter."""
+    """Return the document that cyclonedx-py writes about the environment of a Python interpreter."""
     command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON"]
     pyproject = ["--pyproject", str(ROOT / "pyproject.toml")]
     done = subprocess.run([*command, *pyproject, python], capture_output=True, encoding="utf-8", check=False)
@@ -94,7 +94,7 @@ def released(document: Mapping[str, Any], direct: set[str], version: str) -> dic
 
 
 def project_version() -> str:
-    """The version in the package, which is not imported for this."""
+    """Return the version of lmassay, read from its source without importing it."""
     source = (ROOT / "src" / PROJECT / "__init__.py").read_text(encoding="utf-8")
     matched = re.search(r'^__version__ = "([^"]+)"', source, flags=re.MULTILINE)
     if matched is None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-# In this order, in one folder. None of them needs the network or an extra.
+# The commands that are run, in this order, in one folder. None of them needs the network or an extra.
 COMMANDS = (
     ("--version",),
     ("doctor",),
@@ -104,7 +104,7 @@ def run_tests(python: Path, sdist: Path, tests: Sequence[str], folder: Path) -> 
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (source,) = folder.iterdir()
-    # The package is that of the wheel, not that in the folder `src`.
+    # The tests must import the package from the wheel, not from the folder `src`.
     is_installed = "import lmassay, sys; sys.exit('site-packages' not in lmassay.__file__)"
     _run([str(python), "-c", is_installed], source)
     _run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], source)

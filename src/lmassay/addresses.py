@@ -1,4 +1,4 @@
-"""Facts about network addresses."""
+"""Properties of network addresses."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Prices:
     """Per million generated tokens."""
 
     def of(self, tokens_in: int, tokens_out: int) -> float:
-        """Return the cost of a request in USD.
+        """Return the cost in USD of a request with these numbers of input and generated tokens.
 
         >>> Prices(input=1.0, output=4.0).of(500_000, 250_000)
         1.5
@@ -31,7 +31,7 @@ class Prices:
 
 @dataclass(slots=True)
 class Budget:
-    """The limits that all runs of a command share. Threads may share an object."""
+    """The limits that all runs of a command share, and what they have spent so far. It is safe to use from threads."""
 
     usd: float | None = None
     """The limit in USD; None for no limit."""
@@ -50,7 +50,7 @@ class Budget:
         tokens_in = response.tokens_in or 0
         tokens_out = response.tokens_out or 0
         with self._lock:
-            # A failure that used no tokens says nothing about the cost of other answers.
+            # A failure that used no tokens would make the average cost of an answer too low.
             if tokens_in or tokens_out:
                 self.answers += 1
             self.spent_tokens += tokens_in + tokens_out
@@ -59,7 +59,7 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit."""
+        """Whether there is a limit in USD or in tokens."""
         return self.usd is not None or self.tokens is not None
 
     def allows(self, in_flight: int) -> bool:
@@ -68,7 +68,7 @@ class Budget:
         Unanswered requests, and the new one, are assumed to cost as much as the average answer so far.
         """
         with self._lock:
-            # The expected further cost, as a share of what was spent.
+            # The expected cost of the unanswered requests and the new one, as a share of what was spent so far.
             share = (in_flight + 1) / self.answers if self.answers else 0.0
             fits_usd = _fits(self.spent_usd, self.usd, share)
             fits_tokens = _fits(self.spent_tokens, self.tokens, share)
@@ -93,6 +93,7 @@ class Budget:
 
 
 def _fits(spent: float, limit: float | None, share: float) -> bool:
+    """Return whether a limit leaves room for a further cost, which is given as a share of what was spent so far."""
     return limit is None or (spent < limit and spent * (1 + share) <= limit)
 
 

@@ -1,4 +1,4 @@
-"""The classes that plug-ins inherit from or fill in: everything that lmassay reads from a plug-in is declared here.
+"""The base classes and data classes of plug-ins: everything that lmassay reads from a plug-in is declared here.
 
 :class:`Task` and :class:`Model` are base classes. A plug-in must define the members without a default; the defaults of
 all others suit most plug-ins. The options of a plug-in are the parameters of its ``__init__``: lmassay reads their
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from lmassay.types import RunRecord
 
 ModelReplies = Iterable[Response | str | Continuation | Candidates | Substitutions | tuple[int, Response]]
-"""What a method of a model may return: answers in order, or pairs of request number and response in any order."""
+"""What a method of a model may return: answers in the order of the requests, or (request number, response) pairs in any
+order."""
 Hook = str | Callable[..., Any]
 """A function, or its import path ``package.module:name``; the path is imported when the function is first needed."""
 
@@ -59,9 +60,10 @@ class Task:
     name: str
     """The name in configurations and results."""
     version: int = 1
-    """Increase it when the same inputs may get other scores than before; it is part of the signature."""
+    """Increase it when the same inputs may get different scores than before; it is part of the signature."""
     needs: frozenset[str] = frozenset()
-    """What the model must be able to do: generate, logprobs, slot, train, choices, gradients. Empty for no model."""
+    """What the model must be able to do: generate, logprobs, slot, train, choices, gradients (see ``Model.can``). Empty
+    if the task needs no model."""
     evaluation: Evaluation | None = None
     """The evaluation that the task belongs to. Subclasses inherit it, and with it the report, headline and card."""
     label: str = ""
@@ -69,17 +71,18 @@ class Task:
     metrics: Sequence[Metric] = ()
     """The metrics that the task reports. Metrics that are not declared here are looked up in the evaluation."""
     design: Design = Design()
-    """What the statistics need to know, such as clusters, headline metrics and how runs are paired."""
+    """What the statistics need to know, such as clusters of dependent examples, headline metrics and how runs are
+    paired."""
     requests_each: int | None = None
     """The maximum number of requests per example, if the task knows it. ``lmassay check`` uses it for its estimate."""
     chunk: int = 1024
-    """The minimum number of examples to process at a time."""
+    """The minimum number of examples that are requested and scored together; the model may ask for more."""
     trains: bool = False
-    """Whether the task requests trainings. The runs of a sweep share trainings and run them in parallel."""
+    """Whether the task requests trainings (``Train`` requests), which the runs of a sweep share and run in parallel."""
     option_help: ClassVar[Mapping[str, str]] = {}
     """Option → its meaning in a few words, which ``lmassay tasks NAME`` prints. Subclasses inherit the entries."""
     config_example: ClassVar[str] = ""
-    """An example for a configuration, as one line of YAML."""
+    """An example of the task in a configuration, as one line of YAML."""
     scores_unusable: bool = False
     """Whether ``score`` also gets responses without an answer, such as refusals (``Response.usable`` is False). If not,
     an example with such a response is unscored. Set it for a task whose examples have many requests each. An example
@@ -94,29 +97,30 @@ class Task:
         raise NotImplementedError
 
     def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Example]:
-        """Return the examples, extended by what their answers call for. Needed if later requests depend on answers.
+        """Return the examples, each extended by the inputs for its next requests, or unchanged if it needs none.
 
-        ``requests`` of an extended example must begin with the requests that were already answered. The new ones are
-        sent together, and ``follow_up`` is called again with the extended examples, until it returns all of them as
-        they are. It must depend on its arguments only, so that an interrupted run goes on as it began.
+        Override it if later requests depend on earlier answers. ``requests`` of an extended example must begin with the
+        requests that were already answered. The new ones are sent together, and ``follow_up`` is called again with the
+        extended examples, until it returns all of them unchanged. The result must depend only on the arguments, so that
+        a resumed run sends the same requests as an uninterrupted one.
         """
         return examples
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
         """Return the scores of a batch of examples.
 
-        Each example comes with one response per request, in the order of its requests. Examples that a model failed to
-        answer are not passed on; neither are those with an unusable response, unless ``scores_unusable`` is set.
+        Each example comes with one response per request, in the order of its requests. Examples with a failed request
+        are not passed to this method; neither are those with an unusable response, unless ``scores_unusable`` is set.
         """
         raise NotImplementedError
 
     def scored_batches(self, model: Model | None, positions: range) -> Iterator[RowBatch] | None:
-        """Return the examples at these positions, scored, as columns; None (the default) if that is not possible.
+        """Return the scored examples at these positions, as columns; None (the default) if that is not possible.
 
         This is a fast path for millions of examples whose answers are known before the run, such as outputs from files.
         Ids, inputs, groups, scores and details must be the same as those from ``examples``, ``requests`` and ``score``,
         which are still needed for other models. Each batch begins where the previous one ends and has ``chunk``
-        examples, the last one may have fewer. ``size`` must return the number of examples. A subclass that overrides
+        examples; the last batch may have fewer. ``size`` must return the number of examples. A subclass that overrides
         ``examples``, ``requests``, ``follow_up`` or ``score``, but not this method, is run example by example.
         """
         return None
@@ -124,8 +128,8 @@ class Task:
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
         """Return the results of a run, overall results first.
 
-        By default, these are the means of the declared metrics that at least one example has a score for. If no metrics
-        are declared, all scores are averaged.
+        By default, the results are the means of the declared metrics that at least one example has a score for. If no
+        metrics are declared, the means of all scores are returned.
         """
         from lmassay.statistics.intervals import mean_results
 
@@ -134,7 +138,7 @@ class Task:
             declared = list(self.evaluation.metrics)
         names = [metric.name for metric in declared if table.has(metric.name)]
         if not names:
-            # A column that only says how much an example weighs is not a metric.
+            # A column of weights says how much each example counts; it is not a metric.
             weight_columns = set(self.design.weights.values())
             names = [name for name in table.metrics if name not in weight_columns]
         bounds = {metric.name: metric.bounds for metric in declared if metric.bounds is not None}
@@ -160,9 +164,9 @@ class Task:
         return None
 
     def is_about(self, metric: str, example: Example) -> bool:
-        """False if an example never has a score of this metric, whatever the model answers.
+        """Return False if an example can never have a score of this metric, whatever the model answers.
 
-        ``lmassay check --fail-if`` counts the examples of a metric with it before anything is run.
+        ``lmassay check --fail-if`` calls it to count the examples of a metric before anything is run.
         """
         return True
 
@@ -186,7 +190,7 @@ class Task:
     def check_examples(self, limit: int | None) -> None:
         """Raise a UserError if the examples (only the first ``limit``, if given) cannot give a meaningful result.
 
-        It is called after ``check`` and ``check_model``. It must be fast, however many examples there are.
+        It is called after ``check`` and ``check_model``. It must be fast even if there are millions of examples.
         """
 
     def check_model(self, model: Model) -> None:
@@ -198,12 +202,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionReport:
-    """What a model found out about its server before the first request."""
+    """What the test of a model's server found out before the first request; see ``Model.connect``."""
 
     signature: str
-    """What the answers depend on and only the server knows; it becomes part of the run's signature."""
+    """What the answers depend on and only the server knows, such as its version. It becomes part of the run's
+    signature."""
     findings: Sequence[str] = ()
-    """What was tested and what came out, one sentence each, for ``lmassay check --online``."""
+    """What was tested, with the result, one sentence each; ``lmassay check --online`` prints them."""
     tokens_in: int = 0
     """The number of input tokens that the test used."""
     tokens_out: int = 0
@@ -226,38 +231,39 @@ class Model:
     name: str
     """The name in results and messages."""
     can: frozenset[str]
-    """What it can do: generate, logprobs, slot, gradients, choices, train."""
+    """What the model can do: generate, logprobs, slot, gradients, choices, train."""
     label: str = ""
     """A short name for tables; the model's name if empty."""
     cached: bool = True
-    """Whether to cache answers. Set it to False for a model whose answers are random or only looked up."""
+    """Whether to cache answers. Set it to False for a model whose answers are random, or that only looks up answers."""
     sees_right: bool = True
     """Whether the model uses the text to the right of a blank; False for causal models."""
     chunk: int = 0
-    """The minimum number of examples to request at a time."""
+    """The minimum number of examples that are requested together; 0 leaves the choice to ``Task.chunk``."""
     metered: bool = False
-    """Whether to count tokens, which may cost money."""
+    """Whether the tokens of requests are counted, because they may cost money."""
     prices: Prices | None = None
     """The prices of the tokens of a metered model; None if they are unknown."""
     option_help: ClassVar[Mapping[str, str]] = {}
     """Option → its meaning in a few words, which ``lmassay models NAME`` prints. Subclasses inherit the entries."""
     config_example: ClassVar[str] = ""
-    """An example for a configuration, as one line of YAML."""
+    """An example of the model in a configuration, as one line of YAML."""
     distributable: bool = False
     """Whether worker processes (``--workers``, ``--scheduler``) may answer requests, each with its own copy of the
-    model. Set it for a model that computes in this process; an answer must not depend on the other requests. A copy
-    does not get ``use_budget`` and ``use_folder``."""
+    model. Set it to True for a model that computes in this process; an answer must not depend on the other requests.
+    ``use_budget`` and ``use_folder`` are not called on the copies."""
     resources: Mapping[str, float] = {}
-    """What a worker of a Dask cluster must have, as ``dask worker --resources`` names it: ``{"GPU": 1}``."""
+    """The resources that a worker of a Dask cluster must have, with the names that were given to
+    ``dask worker --resources``, such as ``{"GPU": 1}``."""
     decoding_tokens: int = 0
-    """About how many tokens of prompts and answers the model processes together when it generates, 0 if it answers one
-    request after the other. Workers get batches of this size if there is enough work, because a smaller batch would
+    """About how many tokens of prompts and answers the model processes together when it generates; 0 if it answers one
+    request after the other. If there is enough work, workers get batches of this size, because a smaller batch would
     take nearly as long."""
 
     def identity(self) -> Mapping[str, Any]:
         """Return everything that determines the model's answers: name, revision, digest of the weights, parameters.
 
-        It is part of the cache key and is stored with the results, so it must not contain secrets.
+        The identity is part of the cache key and is stored with the results, so it must not contain secrets.
         """
         raise NotImplementedError
 
@@ -304,24 +310,24 @@ class Model:
     def unanswerable(self, requests: Sequence[Request]) -> str:
         """Return why the model cannot answer the requests of an example, such as a text that is longer than its window.
 
-        Return an empty text if it can, or if that is not known yet. ``lmassay check`` calls it, and refuses a run in
-        which no example can be answered.
+        Return an empty text if the model can answer them, or if that is not known yet. ``lmassay check`` calls this
+        method, and refuses a run in which no example can be answered.
         """
         return ""
 
     def connect(self, needs: Set[str]) -> ConnectionReport | None:
         """Test whether the server really provides what a task needs; None if there is nothing to test.
 
-        It is called before the first request of a run that is not in the cache, and by ``lmassay check --online``.
-        Raise a FatalModelError with one clear sentence if the server does not provide it.
+        It is called by ``lmassay check --online``, and in a run before the first request that is not in the cache.
+        Raise a FatalModelError with one clear sentence if the server does not provide what is needed.
         """
         return None
 
     def use_budget(self, budget: Budget) -> None:
         """Receive the budget; called once before the first request.
 
-        Ask ``budget.allows`` before each request. When it returns False, send nothing more, yield the answers that are
-        still on their way, then raise BudgetReached.
+        Call ``budget.allows`` before each request. When it returns False, send nothing more, yield the answers to the
+        requests that were already sent, then raise BudgetReached.
         """
 
     def use_folder(self, folder: Path) -> None:
@@ -335,16 +341,20 @@ class Model:
 
 
 class StoredAnswers(Model):
-    """A model that looks up stored answers by role and line number or id, see ``Generate.location``."""
+    """A model that looks up stored answers. Each request names the role and the line number or id of its answer.
+
+    See ``Generate.location``. A role is a kind of answer, such as ``out`` for outputs and ``adv_out`` for outputs under
+    attack.
+    """
 
     cached = False
     lines: int | None = None
     """The number of lines, if answers are looked up by line."""
     roles: frozenset[str] = frozenset()
-    """The roles for which there are answers."""
+    """The roles that have answers."""
 
     def texts(self, role: str, positions: range) -> Sequence[str] | None:
-        """Return the answers of a role to consecutive lines, counted from 0; None (the default) if it cannot.
+        """Return the answers of a role to consecutive lines, counted from 0; None (the default) if that is impossible.
 
         This is a fast path for ``Task.scored_batches``. The answers must be the same as those from ``generate``.
         """
@@ -357,10 +367,11 @@ class StoredAnswers(Model):
 def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
     """Send requests of one kind to a model and yield (request number, response) as the answers arrive.
 
-    Each request gets exactly one response. A model that returns anything else is reported with a PluginError.
-    Requests that are not text are not sent; their responses say so. A ModelError that a user's model raises becomes the
-    response to the request that failed, and the remaining requests are sent again. If it is unknown which request
-    failed, the error becomes the response to all that are unanswered.
+    ``verb`` is the kind, which is also the name of the model's method: generate, logprobs, slot or gradients. Each
+    request gets exactly one response. A model that returns anything else is reported with a PluginError. Requests with
+    texts that are not valid Unicode are not sent; their responses say so. A ModelError that a user's model raises
+    becomes the response to the request that failed, and the remaining requests are sent again. If it is unknown which
+    request failed, the error becomes the response to all unanswered requests.
     """
     not_text = [number for number, request in enumerate(requests) if not is_text(request)]
     # A model that looks up answers by line or id does not read the texts.
@@ -383,7 +394,8 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
 
 
 _MAX_SHOWN_REPLY = 200
-# What a plug-in may write into a Response by mistake, such as a list of answers or an exception, could not be stored.
+# The types that the fields of a Response must have. A plug-in may write something else into it by mistake, such as a
+# list of answers or an exception, which could not be stored.
 _TYPES_IN_RESPONSE: dict[str, tuple[type, ...]] = {
     "answer": (str, Continuation, Candidates, TrainingOutcome, Substitutions),
     "error": (str,),
@@ -395,6 +407,7 @@ _TYPES_IN_RESPONSE: dict[str, tuple[type, ...]] = {
 
 
 def _problem_of_response(response: Response) -> str:
+    """Return what is wrong with a response of a plug-in; empty if nothing."""
     for name, types in _TYPES_IN_RESPONSE.items():
         value = getattr(response, name)
         if value is None:
@@ -413,16 +426,16 @@ def _problem_of_response(response: Response) -> str:
 
 
 class _Call:
-    """One call of a method of a model, and what became of each of its requests."""
+    """One call of a method of a model, with the outcome of each request."""
 
     def __init__(self, model: Model, verb: str, requests: Sequence[Request]) -> None:
         self._model = model
         self._verb = verb
         self._requests = requests
         self.failed: list[int] = []
-        """The requests that a ModelError was about."""
+        """The positions of the requests that a ModelError was about."""
         self.not_reached: list[int] = []
-        """The requests after the failed one, which the model has not begun."""
+        """The positions of the requests after the failed one, which the model has not processed."""
         self.reason = ""
         """The message of the ModelError."""
 
@@ -477,6 +490,7 @@ class _Call:
             raise PluginError(f"the model {model.name} gave {len(answered)} answers to {len(self._requests)} requests")
 
     def _replies(self) -> Iterable[Any]:
+        """Call the method of the model, and return what it returns."""
         methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
             "generate": self._model.generate,
             "logprobs": self._model.logprobs,
@@ -500,19 +514,19 @@ def label_of(plugin: Task | Model) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A plug-in that an evaluation brings, such as a scorer. Listing components does not import them."""
+    """A plug-in that comes with an evaluation, such as a scorer. Components are listed without importing them."""
 
     path: str
     """The import path, ``package.module:Name``."""
     summary: str
     """One line for listings."""
     extra: str = ""
-    """The optional dependency group (extra) of lmassay that it needs, if any."""
+    """The optional dependency group (extra) of lmassay that the component needs, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of ``lmassay doctor``: what was checked and in which state it is."""
+    """One line of ``lmassay doctor``: what was checked, and its state."""
 
     what: str
     """What was checked."""
@@ -543,20 +557,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What ``lmassay init TASK`` writes: the template ``config.yaml`` in a folder, and the other files there as data.
+    """What ``lmassay init TASK`` writes: a configuration, made from the template ``config.yaml``, and its data files.
 
-    In the template, ``@DATA@/name`` stands for the path of a data file, ``@MODEL@`` for the model, ``@FILE@`` and
+    In the template, ``@DATA@/name`` stands for the path of a data file, ``@MODEL@`` for the model, and ``@FILE@`` and
     ``@NAME@`` for the file and the name of the configuration.
     """
 
     folder: Path
-    """The folder with the template and the data."""
+    """The folder with the template; all other files in it are data files."""
     model: str | Mapping[str, Any] | None = "smollm2"
-    """The model if the user does not name one; ``@DATA@/file.py:Name`` is a class among the data, None means none."""
+    """The model if the user does not name one. ``@DATA@/file.py:Name`` is a class in one of the data files; None means
+    that the task needs no model."""
     marks: Hook | None = None
-    """(model) → mapping of further placeholders, without the @ signs, to their values."""
+    """(model) → a mapping from further placeholders, without the @ signs, to their values."""
     model_files: Mapping[str, Path] = field(default_factory=dict)
-    """Further data that only the sample's own model or method uses: file name → file. Not written with ``--model``."""
+    """Further data files that only the sample's own model or method uses: file name → file. They are not written if the
+    user names a model with ``--model``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,14 +584,14 @@ class Starter:
     summary: str
     """One line for the list that ``lmassay init`` prints."""
     files: Mapping[str, Path]
-    """Where to write, relative to the user's folder → the file, or the folder, that is copied there."""
+    """Path relative to the user's folder → the file or folder that is copied there."""
     commands: tuple[str, ...]
     """The commands to run next, as the user types them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the command line that an evaluation brings. Listing commands does not import them."""
+    """A command that an evaluation adds to the command line. Commands are listed without importing them."""
 
     name: str
     """What the user types after ``lmassay``."""
@@ -595,29 +611,33 @@ class Reproduction:
     """
 
     name: str
+    """What the user types after ``lmassay reproduce``."""
     title: str
+    """What is reproduced, for lists and for the title of the table."""
     path: str = ""
-    """Where to import the function from: () → the ReproducedFigures, in the order of the printed table."""
+    """The import path of a function: () → the ReproducedFigures, in the order of the printed table."""
     datasets: tuple[str, ...] = ()
     """The data sets that must have been fetched."""
     parts: str = ""
-    """Where to import the function from: () → the ReproductionParts, grouped by model."""
+    """The import path of a function: () → the ReproductionParts, grouped by model."""
     notes: tuple[str, ...] = ()
-    """What a reader must know about the figures, such as how their tolerance is chosen."""
+    """What a reader must know about the numbers, such as how their tolerance is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How much a model computes, for an estimate of the time before anything is loaded."""
+    """How much a model computes, so that the time can be estimated before the model is loaded."""
 
     weights: float
-    """How many weights a token is multiplied with; shared layers count as often as they are applied."""
+    """How many weights are applied to a token; shared layers count as often as they are applied."""
     read_tokens: float = 0.0
+    """How many tokens the model only reads, without training on them."""
     trained_tokens: float = 0.0
+    """How many tokens the model is trained on; a token counts once for each update that uses it."""
 
     @property
     def operations(self) -> float:
-        """Floating-point operations: two per weight and token, and three times as many with the backward pass."""
+        """The number of floating-point operations: two per weight and token, and six if the token is trained on."""
         return 2 * self.weights * (self.read_tokens + 3 * self.trained_tokens)
 
 
@@ -632,26 +652,27 @@ class ReproductionPart:
     config: Mapping[str, Any]
     """A configuration without its model. A list starts one run per value."""
     figures: Callable[[Sequence[RunRecord]], Sequence[ReproducedFigure]]
-    """(records of the finished runs) → the figures."""
+    """(records of the finished runs) → the reproduced numbers."""
     work: Work
-    """Of all runs with the published model."""
+    """How much the published model computes in all runs of this part."""
     is_optional: bool = False
-    """True for a part that runs only if it is asked for, because it takes long."""
+    """True for a part that takes so long that it is run only if the user names it with ``--part``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReproducedFigure:
-    """One published number next to the number that lmassay computes."""
+    """One published number ("figure") next to the number that lmassay computes."""
 
     name: str
+    """What the number is, such as a model and a metric."""
     published: str
-    """As printed in the source, with all its digits."""
+    """The published number as printed in the source, with all its digits."""
     computed: str
-    """With as many digits as the published one, or more if there is a tolerance."""
+    """The computed number, with as many digits as the published one, or more if there is a tolerance."""
     excuse: str = ""
-    """Why the two may differ. Without one, a difference is an error."""
+    """Why the two may differ. If it is empty, a difference is an error."""
     tolerance: float | None = None
-    """How far apart the two may be; without one, they must be the same to the last printed digit."""
+    """How far apart the two may be. If it is None, they must be the same to the last printed digit."""
 
     @property
     def agrees(self) -> bool:
@@ -662,7 +683,7 @@ class ReproducedFigure:
             difference = float(self.computed) - float(self.published)
         except ValueError:
             return False
-        # Numbers with few decimals are not exact in binary.
+        # Decimal fractions are not exact in binary: 0.8 - 0.7 is slightly larger than 0.1.
         return abs(difference) <= self.tolerance + 1e-9
 
     @property
@@ -679,23 +700,24 @@ class ReproducedFigure:
 class Variation:
     """Which parts of a run's signature say how the question is asked, such as the prompt or the attack.
 
-    Reports and comparisons use it to decide which runs ask the same question in different ways.
+    The signature names everything that the numbers depend on, in named parts. Reports and comparisons use this class to
+    decide which runs ask the same question in different ways.
     """
 
     pooled: str = ""
-    """Runs of one model that differ only in this part are variants of one question; the headline pools them."""
+    """Runs of one model that differ only in this part are variants of one question, which have one pooled headline."""
     pooled_by_file: bool = False
-    """Whether only values of ``pooled`` that are equal up to their last dot are pooled: the prompts of one file."""
+    """Whether to pool only runs whose values of ``pooled`` are equal up to the last dot: the prompts of one file."""
     identity: str = ""
-    """The part that distinguishes the runs of a sweep better than their labels do."""
+    """The part that distinguishes runs better than their labels do, such as the attack with all its options."""
     named: tuple[str, ...] = ()
-    """Parts that are visible in a run's label, so a difference needs no further note."""
+    """Parts that a run's label shows, so that comparisons need no warning if they differ."""
     hidden: tuple[str, ...] = ("prompt", "method")
-    """Parts that are not visible in the label."""
+    """Parts that the label does not show, so that comparisons warn if they differ."""
     free: tuple[str, ...] = ()
     """Further parts that may differ between two models that are asked the same question."""
     data: tuple[str, ...] = ("data",)
-    """Parts that identify the data. Only runs on the same data are marked if their settings differ."""
+    """Parts that identify the data. In tables, runs on the same data are marked if their settings differ."""
     combined: tuple[str, ...] = ()
     """Parts in which runs of one card may differ and still have one headline, such as the data of several tasks."""
 
@@ -714,9 +736,9 @@ class CardVariant:
     config: Mapping[str, Any]
     """The configuration, without the model."""
     folder: Path
-    """The folder that relative paths in the configuration start from."""
+    """The folder that paths in the configuration are relative to."""
     data: tuple[DataNeed, ...] = ()
-    """The published data that must have been fetched."""
+    """The published data sets that must be on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -724,9 +746,9 @@ class DataNeed:
     """A published data set, or a part of it, that must be on this machine before a card is run."""
 
     spec: str | Mapping[str, str | Sequence[str]]
-    """As in a configuration: ``name``, ``name/part``, or ``{name: …, label: …}``."""
+    """The data as a configuration names them: ``name``, ``name/part``, or ``{name: …, label: …}``."""
     role: str = "examples"
-    """The role of the files in the data set's entry."""
+    """The role that the files have in the catalogue's entry of the data set."""
 
     @property
     def dataset(self) -> str:
@@ -738,7 +760,7 @@ class DataNeed:
 
 @dataclass(frozen=True, slots=True)
 class CardRequest:
-    """Which card on published data is wanted."""
+    """The size and language of a card on published data (``lmassay card --data published``)."""
 
     size: str
     """quick, standard or full."""
@@ -753,7 +775,7 @@ class PublishedCard:
     languages: tuple[str, ...]
     """The languages in which there are published data."""
     variants: Hook
-    """(CardRequest) → the variants in which the card can ask, the most informative first."""
+    """(CardRequest) → the CardVariants that the card can run, the most informative first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -763,12 +785,13 @@ class KeyText:
     name: str
     """The name that the ``texts`` hook gives it. ``answer`` also finds ``answer (length)`` and ``answer 1 of 3``."""
     compared_with: str = ""
-    """The name of another text: words that differ from it are marked, such as those that an attack changed."""
+    """The name of another text of the example. Words that differ between the two texts are marked, such as those that
+    an attack changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How the runs of a task are shown. All members are optional; missing ones are replaced by a generic form."""
+    """How the runs of a task are shown. All members are optional; without them, runs are shown in a generic form."""
 
     section: Hook | None = None
     """(store, records) → the Section of the report for runs of one task."""
@@ -777,7 +800,7 @@ class View:
     key_texts: tuple[KeyText, ...] = ()
     """The texts that are columns in the table of examples; by default the first text and the answer."""
     headline: Hook | None = None
-    """(store, records) → the Headline of runs of one model that ask one question, or None."""
+    """(store, records) → the Headline (the most important number) of one model's runs of one question, or None."""
     sample: Sample | None = None
     """What ``lmassay init TASK`` writes."""
     export: Hook | None = None
@@ -796,7 +819,7 @@ class TaskEntry(View):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(View):
-    """A question about a model, with the tasks that answer it and everything that shows the answers.
+    """A question about a model, the tasks that answer it, and the functions that show the answers.
 
     Only name, question and tasks are required. lmassay finds evaluations through the entry-point group
     ``lmassay.evaluations``. The object should be cheap to import: instead of a function, give its import path
@@ -814,11 +837,11 @@ class Evaluation(View):
     components: Mapping[str, Mapping[str, Component]] = field(default_factory=dict)
     """Further plug-ins that come with it: kind → name → component."""
     variation: Variation = Variation()
-    """Which parts of a signature say how the question is asked."""
+    """Which parts of a run's signature say how the question is asked."""
     card: Hook | None = None
-    """(size) → the variants in which the card can ask, the most informative first; size is quick, standard or full."""
+    """(size) → the CardVariants that the card can run, the most informative first; size is quick, standard or full."""
     published_card: PublishedCard | None = None
-    """Its part of the card on published data; without one, that card says that there are no published data."""
+    """The evaluation's part of the card on published data; None if there are no published data for it."""
     commands: tuple[Command, ...] = ()
     """Commands that it adds to the command line."""
     reproductions: tuple[Reproduction, ...] = ()
@@ -826,7 +849,7 @@ class Evaluation(View):
     checks: Hook | None = None
     """() → Findings for ``lmassay doctor``."""
     after_run: Hook | None = None
-    """(store, records) → prints what the runs of one command show together, or warns about a run."""
+    """(store, records) → None; prints a summary of the runs of one command, or warns about a run."""
     log_reader: Hook | None = None
     """() → a LogReader, which recognises logs of other harnesses that one of the tasks can score."""
     order: int = 100
@@ -844,7 +867,7 @@ class Evaluation(View):
         return View(
             section=entry.section or self.section,
             texts=entry.texts or self.texts,
-            # The columns name the texts, so those of the evaluation fit only its own texts.
+            # The columns are named after texts, so the evaluation's columns fit only the evaluation's own texts.
             key_texts=entry.key_texts or (() if entry.texts else self.key_texts),
             headline=entry.headline or self.headline,
             sample=entry.sample or self.sample,
@@ -866,7 +889,7 @@ def resolve(hook: Hook) -> Callable[..., Any]:
         if module_name.startswith("lmassay.") or isinstance(error, LmassayError):
             raise
         reason = error_with_location(error)
-        # The module may exist and import another one that does not.
+        # The message differs if the module itself exists, but imports another module that does not.
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             reason = f"there is no module {module_name}"
         raise PluginError(f"{hook} cannot be imported: {reason}") from error

@@ -3,7 +3,7 @@
 LmassayError
 ├── UserError            the user can fix it: one line on standard error, exit code 2
 │   ├── ConfigError      a configuration key or value is wrong
-│   │   └── UnsuitableModel  the model cannot read what the task asks, such as words outside its vocabulary
+│   │   └── UnsuitableModel  the model cannot read the data of the task, such as words outside its vocabulary
 │   ├── DataError        an input file is missing or wrong; the message names file and line
 │   │   └── NotFetched   a model or data set is not on this machine yet; the message names the command
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
@@ -11,9 +11,9 @@ LmassayError
 │   ├── StoreError       the results folder cannot be used
 │   │   └── DamageError  a stored run, or the whole file, is not what lmassay wrote
 │   ├── ClusterError     the workers, or the cluster, cannot do the work
-│   └── BudgetReached    the budget is used up: the run stops after the requests that are on their way
+│   └── BudgetReached    the budget is used up: the run stops when the requests already sent are answered
 └── ModelError           one request failed permanently: it is recorded with its example, and the run goes on
-    └── FatalModelError  every further request would fail, too (wrong key): the run stops at once
+    └── FatalModelError  every further request would fail, too, such as with a wrong key: the run stops at once
 
 The command line also shows two warnings, each once: OldPluginWarning and HookWarning.
 """
@@ -26,7 +26,7 @@ from collections.abc import Iterable
 
 from lmassay.redaction import redact
 
-# The beginning of a name must have this many letters to be completed.
+# A name with at least this many letters also matches the names that begin with it.
 _MIN_PREFIX = 3
 _MAX_LISTED_NAMES = 20
 
@@ -34,7 +34,7 @@ _MAX_LISTED_NAMES = 20
 class LmassayError(Exception):
     """The base class of all errors that lmassay raises on purpose. Secrets are blanked out of their messages.
 
-    A message often repeats what a plug-in, a library or a server said, and that may contain a key.
+    A message often quotes a plug-in, a library or a server, and the quoted text may contain an API key.
     """
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class UserError(LmassayError):
     """Something that the user can fix; the command line prints it as one line and exits with code 2."""
 
     commands: tuple[str, ...] = ()
-    """The commands that fix it, in order, if commands can; ``lmassay init`` shows them and offers to run them."""
+    """Commands that fix the problem, in order; empty if no command can. ``lmassay init`` offers to run them."""
 
 
 class ConfigError(UserError):
@@ -53,13 +53,14 @@ class ConfigError(UserError):
 
 
 class UnsuitableModel(ConfigError):  # noqa: N818 - the name reads better without "Error"
-    """The model cannot read what the task asks, although it can do what the task requires.
+    """The model can answer the kinds of requests that the task sends, but cannot read the data of the task.
 
-    In a configuration, other words or another model help. The data of a card are fixed, so the evaluation is not
-    applicable there.
+    For example, words of the data are not in its vocabulary. In a configuration, the user can choose other data or
+    another model. The data of ``lmassay card`` are fixed, so there the evaluation is reported as not applicable.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
+        """``remedy`` says what to do about the problem."""
         super().__init__(f"{problem}; {remedy}")
         self.problem = problem
         """What is wrong, without what to do about it."""
@@ -73,7 +74,7 @@ class NotFetched(DataError):  # noqa: N818 - the name reads better without "Erro
     """A model or data set is not on this machine yet."""
 
     def __init__(self, message: str, command: str) -> None:
-        """``message`` names the command that fetches it."""
+        """``message`` names ``command``, which fetches the model or data set."""
         super().__init__(message)
         self.commands = (command,)
 
@@ -86,7 +87,7 @@ class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Er
     """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str, then: str = "") -> None:
-        """``then`` is the command to run after the installation, if there is one."""
+        """``what`` needs the optional dependencies ``extra``; ``then`` is a command to run after their installation."""
         install = f"pip install 'lmassay[{extra}]'"
         message = f"{what} needs an optional dependency: {install}"
         if then:
@@ -105,7 +106,7 @@ class DamageError(StoreError):
     def __init__(self, message: str, problem: str = "") -> None:
         super().__init__(message)
         self.problem = problem or message
-        """What is damaged, without the file and without what to do about it."""
+        """What is damaged: the message without the name of the file and without advice."""
 
 
 class ClusterError(UserError):
@@ -119,13 +120,13 @@ class BudgetReached(UserError):  # noqa: N818 - the name reads better without "E
 class ModelError(LmassayError):
     """One request failed permanently; the run records it and goes on.
 
-    A model that raises it in a generator loses the answer to the next request only. If it raises it before it returns
-    anything, none of the requests of the call has an answer.
+    If a model yields its answers in order, only the request whose answer was due next counts as failed, and those after
+    it are sent again. Otherwise, all requests of the call that have no answer yet count as failed.
     """
 
 
 class FatalModelError(ModelError):
-    """No request can succeed; the run stops before more is requested or paid for."""
+    """No request can succeed; the run stops before it sends, and pays for, any more requests."""
 
 
 class OldPluginWarning(DeprecationWarning):
@@ -138,7 +139,7 @@ class HookWarning(UserWarning):
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message)
         self.part = part
-        """The hook and its evaluation. A hook is reported once, however often it fails."""
+        """The name of the hook and of its evaluation. A hook is reported once, however often it fails."""
 
 
 def error_with_location(error: BaseException) -> str:
@@ -153,14 +154,17 @@ def error_with_location(error: BaseException) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """Describe why code of a plug-in failed; the messages of lmassay's own errors are already complete."""
+    """Describe why code of a plug-in failed.
+
+    The messages of lmassay's own errors are complete; to all other errors, the file and line are added.
+    """
     if isinstance(error, LmassayError):
         return str(error)
     return error_with_location(error)
 
 
 def closest(name: str, available: Iterable[str]) -> str | None:
-    """Return the available name that was probably meant, or None.
+    """Return the available name that was probably meant: a similar one, or one that begins with the name; or None.
 
     >>> closest("chfr", ["chrf", "bleu"]), closest("acc", ["accuracy_amb", "bleu"]), closest("x", ["chrf"])
     ('chrf', 'accuracy_amb', None)

@@ -1,4 +1,4 @@
-"""Import paths of earlier versions that the documentation named. They keep working with a DeprecationWarning."""
+"""Documented import paths of earlier versions, which keep working with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOVED = {
 
 
 class MovedModules:
-    """An import finder for old paths. Python asks it only if no real module is found."""
+    """An import finder for old paths. It is the last finder, so Python asks it only if no real module is found."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -56,7 +56,7 @@ class _AliasLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         new_module = importlib.import_module(self._new_path)
-        # Imported here, so that only users of an old path pay for it.
+        # Imported here, so that only programs that use an old path spend time on it.
         from lmassay.errors import OldPluginWarning
 
         message = f"{module.__name__} has moved to {self._new_path}; the old path will be removed in 1.0"

@@ -1,10 +1,12 @@
-"""Keeps secrets, such as API keys, out of everything that is stored or shown.
+"""Keeps secrets, such as API keys, out of everything that is stored or shown. Below, a secret is also called a key.
 
-All text that leaves the process passes one of two functions. :func:`redact` is for errors, notes, configurations,
-addresses and messages: it blanks keys in use, the values of environment variables with a name like ``…_API_KEY``, and
-anything that looks like a key. :func:`without_keys` is for data and answers: it blanks keys in use and nothing else,
-because an answer that merely looks like a key is a result. During a run, the keys in the environment are keys in use.
-Results folders, the terminal and workers call them, so plug-ins need not.
+All text that leaves the process passes through one of two functions. :func:`redact` is for errors, notes,
+configurations, addresses and messages: it blanks out keys in use, the values of environment variables with a name like
+``…_API_KEY``, and anything that looks like a key. :func:`without_keys` is for data and answers: it blanks out keys in
+use and nothing else, because an answer that merely looks like a key is a result. Keys in use are those that
+:func:`remember_secret` was called with: those that a model or an option uses and, during a run, those in the
+environment. The code that writes results folders, prints on the terminal and talks to workers calls these functions, so
+plug-ins need not.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 REDACTED = "[redacted]"
-"""What stands for a secret."""
-# Environment variables whose values are secrets; a tokenizer is not one. KoBBQ's own programs use the names at the end.
+"""The text that replaces a secret."""
+# Names of environment variables whose values are secrets. TOKENIZERS_PARALLELISM and the like are not. The names at the
+# end are those that the programs of the KoBBQ benchmark use for API keys.
 _SECRET_NAME = re.compile(r"KEY|TOKEN(?!I)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
-# Options need a narrower pattern than variables: in options, tokens are often words, and keys are names of columns.
+# Names of options whose values are secrets. The pattern is narrower than that for variables, because in the name of an
+# option, "token" often means a word of a text, and "key" the name of a column.
 _SECRET_OPTION = re.compile(
     r"(^|_)((api|access|auth|private|secret|openai|anthropic|claude|azure|google|subscription|service|signing)_?keys?"
     r"|(api|access|auth|bearer|hf|hub|huggingface|github|gitlab|bot|user|login|refresh|session)_?tokens?"
@@ -38,7 +42,7 @@ _BEGINNING = (
     r"|(?<=%[0-9A-Fa-f]{2})|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m)|(?<=;[0-9]{3}m))"
 )
 # The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google and AWS. The first letter is
-# looked at first, because this is faster than looking back from each letter of a long text.
+# tested first, because this is faster than looking back from each letter of a long text.
 _KNOWN_KEYS = (
     rf"(?=[shgxA]){_BEGINNING}"
     r"(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
@@ -52,32 +56,33 @@ _WEB_TOKEN = re.compile(
     r"(?P<token>eyJ[\w\-]{8,}+\.eyJ[\w\-]{8,}+\.[\w\-]+))"
 )
 _SECOND_PART_OF_JWT = ".eyJ"
-# Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
-# may contain "Bearer of good news" or "sk-learn-like". The evidence is looked for in what was found: a search through
-# the rest of a long word, at each of its letters, would take seconds.
+# A key that is written out in a configuration, which is refused. This needs more evidence than blanking out text in a
+# message: a prompt may contain "Bearer of good news" or "sk-learn-like". The evidence is searched for in each match
+# afterwards: a lookahead through the rest of a long word, at each of its letters, would take seconds.
 _WRITTEN_KEY = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s{{}}]{{12,}}")
 _EVIDENCE = re.compile(r"\d|\bsk-(?:proj|ant|svcacct)-")
-# A part of an address that is not a word: letters and digits mixed, or a long number. What a match must contain is
-# looked for afterwards: looking ahead from each letter of a long word would take minutes.
+# A part of an address that is not a word: letters and digits mixed, or a long number. Whether a match has both letters
+# and digits is tested afterwards: a lookahead from each letter of a long word would take minutes.
 _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]{16,}")
 _LONG_NUMBER = re.compile(r"\d{10,}")
 _SHORTEST_KEY_IN_ADDRESS = 10
-# The digests of git and of files, which are in addresses of published models.
+# Digests of git commits and of files, which are parts of addresses of published models.
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LONG_WORD = re.compile(r"[A-Za-z0-9]{20,}")
-_EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
+_LOWER_UPPER_DIGIT = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
-# Without the scheme, which would be looked for at each letter of a long text.
+# The scheme itself is not part of the match, because it would be searched for at each letter of a long text.
 _URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
-# Beyond the end of an excerpt, where a key may go on, at least this many characters are searched.
+# A key may go on beyond the end of an excerpt, so at least this many further characters are searched, too.
 _LONGEST_KEY = 50_000
-# A shorter value, such as "none", would be blanked out of ordinary text.
+# A shorter value, such as "none", is not blanked out, because it would disappear from ordinary text.
 _MIN_SECRET_LENGTH = 8
-# A shorter value without a digit is taken for a word.
+# A value without a digit that is shorter than this is taken for a word, not for a key.
 _LENGTH_WITHOUT_DIGITS = 20
-# Capitals mixed with digits that are longer than this and have no underscore are a key, not the name of a variable.
+# A text of capitals and digits without an underscore that is longer than this is a key, not the name of a variable.
 _LONGEST_PLAIN_NAME = 23
+# The keys in use, which are blanked out of everything.
 _in_use: set[str] = set()
 
 
@@ -94,7 +99,7 @@ def as_variable(option: str) -> str:
 
 
 def is_secret_option(name: str) -> bool:
-    """Return whether an option with this name contains a secret, rather than say where to find one.
+    """Return whether the value of an option with this name is a secret. ``api_key_env`` only says where to find one.
 
     >>> [is_secret_option(name) for name in ("api_key", "token", "api_key_env", "pad_token", "max_tokens")]
     [True, True, False, False, False]
@@ -104,7 +109,7 @@ def is_secret_option(name: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_secret_variable(name: str) -> bool:
-    """Return whether an environment variable with this name contains a secret.
+    """Return whether the value of an environment variable with this name is a secret.
 
     >>> [is_secret_variable(name) for name in ("MY_API_KEY", "HF_TOKEN", "TOKENIZERS_PARALLELISM", "HOME")]
     [True, True, False, False]
@@ -113,7 +118,7 @@ def is_secret_variable(name: str) -> bool:
 
 
 def is_variable_name(text: str) -> bool:
-    """Return whether a text can be the name of an environment variable, rather than a key that was pasted there.
+    """Return whether a text can be the name of an environment variable, not a key that was pasted in its place.
 
     >>> [is_variable_name(text) for text in ("MY_KEY", "sk-proj-0123", "0a1b2c3d4e5f", "AKIA0123456789ABCDEF")]
     [True, False, False, False]
@@ -165,7 +170,7 @@ def is_remembered(value: str) -> bool:
 
 
 def may_be_key(value: str) -> bool:
-    """Return whether a value can be a key; a word, a sentence and an existing path cannot.
+    """Return whether a value can be a key. A word, a sentence and the path of an existing file cannot.
 
     >>> [may_be_key(value) for value in ("password", "key-0123456789", "a text of 4 words")]
     [False, True, False]
@@ -201,7 +206,7 @@ def written_keys(text: str) -> list[str]:
 
 
 def _keys_with_known_shape(text: str) -> Iterator[str]:
-    """Yield the keys of known providers that are written out in a text, and what else only a key can be."""
+    """Yield the keys with a known form that are written out in a text: those of providers, and JSON Web Tokens."""
     for match in _WRITTEN_KEY.finditer(text):
         if _EVIDENCE.search(match[0]) is not None:
             yield match[0]
@@ -241,6 +246,7 @@ def keys_in_addresses(text: str) -> list[str]:
 
 
 def _is_random(text: str) -> bool:
+    """Return whether a part of an address looks like a key: a long number, or letters and digits mixed."""
     if len(text) < _SHORTEST_KEY_IN_ADDRESS:
         return False
     if _has_written_key(text):
@@ -255,9 +261,9 @@ def _is_random(text: str) -> bool:
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether a text has a long word, and from there on small letters, capitals and digits."""
+    """Return whether a text has a long word and, from its start on, lower-case letters, capitals and digits."""
     word = _LONG_WORD.search(text)
-    return word is not None and all(kind.search(text, word.start()) is not None for kind in _EACH_KIND)
+    return word is not None and all(kind.search(text, word.start()) is not None for kind in _LOWER_UPPER_DIGIT)
 
 
 # --- redaction --------------------------------------------------------------------------------------------------------
@@ -275,7 +281,7 @@ def redact(text: str) -> str:
 def _pattern_of_all_secrets() -> re.Pattern[str] | None:
     """Return a pattern of the keys in use and the values of environment variables with a name like ``…_API_KEY``."""
     secrets = set(_in_use)
-    # Reading a value takes longer than looking at a name.
+    # The name is tested first, because reading the value of a variable takes longer.
     for name in os.environ:
         if is_secret_variable(name):
             secrets.add(_value_of_variable(name))
@@ -283,6 +289,7 @@ def _pattern_of_all_secrets() -> re.Pattern[str] | None:
 
 
 def _redacted_text(text: str, pattern: re.Pattern[str] | None) -> str:
+    """Blank out the matches of a pattern of known secrets, and anything that looks like a key."""
     if pattern is not None:
         text = pattern.sub(REDACTED, text)
     text = _SECRET_SHAPE.sub(REDACTED, text)
@@ -294,11 +301,12 @@ def _redacted_text(text: str, pattern: re.Pattern[str] | None) -> str:
 def excerpt(text: str, length: int) -> str:
     """Return the beginning of a text for a message, without secrets.
 
-    Whoever shows a part of a text must blank it first: half of a key is not recognised any more.
+    Secrets must be blanked out before a text is cut: half of a key would not be recognised any more.
     """
     searched = length + 2 * _LONGEST_KEY
     redacted = redact(text[:searched])
-    # Blanked keys make a text shorter. What was cut at its end must not get into the excerpt.
+    # Blanking out makes a text shorter, so the searched part may be too short now. A key that was cut in two at the end
+    # of the searched part must not get into the excerpt.
     while searched < len(text) and len(redacted) < length + _LONGEST_KEY:
         searched *= 2
         redacted = redact(text[:searched])
@@ -306,7 +314,7 @@ def excerpt(text: str, length: int) -> str:
 
 
 def without_keys(text: str) -> str:
-    """Blank out the keys in use, and nothing else, in an answer or a text of the data."""
+    """Blank out the keys in use, and nothing else, in an answer of a model or in a text of the data."""
     pattern = _pattern(frozenset(_in_use))
     if pattern is None:
         return text
@@ -331,11 +339,12 @@ def value_without_keys(value: Any) -> Any:
 
 def redacted_value(value: Any) -> Any:
     """Apply :func:`redact` to all texts of a value that can be written as JSON."""
-    # Looking through the environment takes longer than looking through a text, so it is done once.
+    # Searching the environment takes longer than searching a text, so it is done once for all texts.
     return _redacted_parts(value, _pattern_of_all_secrets())
 
 
 def _redacted_parts(value: Any, pattern: re.Pattern[str] | None) -> Any:
+    """Apply :func:`_redacted_text` to all texts of a value."""
     if isinstance(value, str):
         return _redacted_text(value, pattern)
     if isinstance(value, Mapping):
@@ -366,11 +375,15 @@ def remember_environment() -> None:
 
 
 def shown_value(value: Any) -> str:
-    """Return a value of a configuration for a message, without the values of options with a name like ``api_key``."""
+    """Return a value of a configuration as text for a message, without secrets.
+
+    The values of options with a name like ``api_key`` are blanked out, whatever they look like.
+    """
     return redact(repr(_with_blanked_options(value)))
 
 
 def _with_blanked_options(value: Any) -> Any:
+    """Return a value in which the values of options with a name like ``api_key`` are replaced."""
     if isinstance(value, Mapping):
         blanked = {}
         for name, inner in value.items():
@@ -382,10 +395,10 @@ def _with_blanked_options(value: Any) -> Any:
     return value
 
 
-# Searching for a compiled pattern takes less than a microsecond; compiling it takes a thousand times longer.
+# Cached: searching with a compiled pattern takes less than a microsecond, and compiling it a thousand times longer.
 @functools.lru_cache(maxsize=64)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    """Return a pattern of secrets in all their spellings; None if there are none."""
+    """Return a pattern that matches the secrets in all their spellings; None if there are no secrets."""
     spellings: set[str] = set()
     for secret in secrets:
         if len(secret) >= _MIN_SECRET_LENGTH:

@@ -43,10 +43,10 @@ def test_the_suffix_of_the_file_chooses_the_format(folder, tmp_path, suffix, con
     assert content in target.read_text(encoding="utf-8")
 
 
-def test_an_unknown_suffix_is_refused_before_anything_is_written(folder, tmp_path):
+def test_an_unknown_ending_is_refused_before_anything_is_written(folder, tmp_path):
     done = lmassay("table", "a", "b", "-o", tmp_path / "t.docx", "--results", folder)
     assert done.returncode == 2
-    assert "give .tex, .md, .csv or .html" in done.stderr
+    assert "the name must end in .tex, .md, .csv or .html" in done.stderr
 
 
 def test_a_label_without_a_tex_file_is_refused(folder):

@@ -1,6 +1,6 @@
-"""Where an answer names a choice: by its letter, by its text, or in other words.
+"""Find the places where an answer names a choice: by its letter, by its text, or in other words.
 
-Other words are recognised for one kind of choice, the "unknown" one, which says that the answer cannot be known.
+Other words are recognised only for the unknown choice, which says that the answer cannot be known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lmassay.answers import patterns
 from lmassay.answers.plain_text import lower, tidy
 
 _ARTICLE = re.compile(r"(?:the|an?) (?=\w)")
-# What follows a letter as a label, up to the end of the line: ": the gran".
+# What follows a letter that is used as a label, up to the end of the line, such as ": the gran" in "B: the gran".
 _LABELLED = re.compile(r"[)\]\"'* ]{0,4}[:.)][ \"'*]{0,4}(?:the |an? )?([^\s].{0,80})$")
 _TEXT_AFTER_SPACE = re.compile(f" {patterns.TEXT}+")
 _NEXT_WORD = re.compile(r" ([a-z0-9ş][a-z0-9'äöüßğış-]{0,40})")
@@ -23,7 +23,7 @@ _NEXT_WORD = re.compile(r" ([a-z0-9ş][a-z0-9'äöüßğış-]{0,40})")
 _GERMAN_WAS = re.compile(r" war (?:es|'s|der|die|das|derjenige|diejenige|nicht)\b")
 # "got an A": a mark at school, and not a choice.
 _SCHOOL_MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
-# Characters before a letter that are searched for a name ("Plan B"), and for words that ask for a letter.
+# How many characters before a letter are searched for a name ("Plan B"), and for words that ask for a letter.
 _MAX_NAME_LENGTH = 16
 _MAX_REQUEST_LENGTH = 40
 _OPENING = "([{<\"'*_"
@@ -46,20 +46,20 @@ class ChoiceLookup:
 
     letters: str
     texts: Sequence[tuple[str, str]]
-    """(text, its letters)"""
+    """(text, letters) pairs: a text has several letters if several choices have this text."""
     exact: dict[str, str]
-    """text → its letters, also with all spaces removed"""
+    """Text → its letters; each text also with all spaces removed."""
     unknown: str
     """The letter of the choice that says that the answer cannot be known; empty unless exactly one choice says so."""
     unknown_words: tuple[re.Pattern[str], ...]
     """The wordings that stand for this choice."""
     letter: re.Pattern[str]
-    """Finds single letters that may name a choice."""
+    """A pattern of single letters that may name a choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedLine:
-    """A line in lower case with its mentions masked; positions are those of the original line."""
+    """A line in lower case with its mentions masked. It is as long as the original line, so positions agree."""
 
     low: str
     mentions: Sequence[Mention]
@@ -67,7 +67,7 @@ class MaskedLine:
 
 @lru_cache(maxsize=1 << 15)
 def choice_lookup(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
-    """Prepare the choices of a question. Cached, because every model and prompt has the same questions."""
+    """Prepare the choices of a question. Cached, because the same questions are asked with every model and prompt."""
     letters = letters[: len(choices)]
     full_texts = [_normalised(choice) for choice in choices]
     # Answers often leave out the article. It is kept only if two choices differ in nothing else.
@@ -161,9 +161,9 @@ def _normalised(choice: str) -> str:
 
 
 def _unknown_choice(texts: Sequence[str], letters: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
-    """The letter of the choice that says that the answer cannot be known, and the wordings that stand for it.
+    """Return the letter of the choice that says that the answer cannot be known, and the wordings that stand for it.
 
-    Nothing if there is no such choice, or more than one.
+    Both are empty if there is no such choice, or more than one.
     """
     wordings = (patterns.CANNOT_BE_KNOWN, patterns.IS_NOT_KNOWN_TO_ME, patterns.CANNOT_BE_ANSWERED)
     wordings_of: dict[str, list[re.Pattern[str]]] = {}
@@ -194,7 +194,7 @@ def _mask(low: str, new_mentions: Sequence[Mention], mentions: list[Mention]) ->
 
 
 def _occurrences(low: str, text: str) -> list[tuple[int, int]]:
-    """Start and end of each occurrence of a text that is not part of a longer word."""
+    """Return the start and end of each occurrence of a text, except where it is part of a longer word."""
     spans = []
     start = low.find(text)
     while start >= 0:
@@ -216,6 +216,7 @@ def _is_hangul(character: str) -> bool:
 
 
 def _can_begin(low: str, start: int, first: str) -> bool:
+    """Return whether a word that begins with the character ``first`` can begin at a position."""
     before = low[start - 1] if start else " "
     if _is_latin(before):
         return not _is_latin(first) and not _is_hangul(first)
@@ -226,6 +227,7 @@ def _can_begin(low: str, start: int, first: str) -> bool:
 
 
 def _can_end(low: str, end: int, last: str) -> bool:
+    """Return whether a word that ends with the character ``last`` can end at a position."""
     after = low[end] if end < len(low) else " "
     if _is_latin(after):
         return not _is_latin(last)
@@ -233,10 +235,10 @@ def _can_end(low: str, end: int, last: str) -> bool:
 
 
 def _is_letter(line: str, low: str, position: int) -> bool:
-    """Whether the single letter at this position means a choice: not an article, not part of a word or a name."""
+    """Return whether the single letter at a position means a choice, not an article or a part of a word or name."""
     before = low[position - 1] if position else " "
     after = low[position + 1] if position + 1 < len(low) else " "
-    # B+, C#, R&B, A@, "e-b", "co.b"
+    # The letter is part of a word in B+, C#, R&B, A@, "e-b" and "co.b".
     if after in "+#&@%" or before in "&@":
         return False
     if before in "-.'_" and position > 1 and _is_latin(low[position - 2]):
@@ -258,7 +260,7 @@ def _is_letter(line: str, low: str, position: int) -> bool:
 
 
 def _is_part_of_name(low: str, position: int, before: str) -> bool:
-    """Whether the letter belongs to the word before it, as in Plan B."""
+    """Return whether the letter belongs to the word before it, as in Plan B."""
     if not position or not (before == " " or _is_hangul(before)):
         return False
     head = low[max(0, position - _MAX_NAME_LENGTH) : position]
@@ -269,7 +271,7 @@ def _is_part_of_name(low: str, position: int, before: str) -> bool:
 
 
 def _is_english_word(line: str, low: str, position: int) -> bool:
-    """Whether the ``A`` or ``I`` at this position is the English word."""
+    """Return whether the ``A`` or ``I`` at a position is the English word."""
     choice_text = _TEXT_AFTER_SPACE.match(low, position + 1)
     if choice_text:
         # "A grandson": the article before the text of an English choice.
@@ -281,7 +283,7 @@ def _is_english_word(line: str, low: str, position: int) -> bool:
 
 
 def _is_meant_in_lower_case(low: str, position: int, before: str, after: str) -> bool:
-    """Whether a lower-case letter means a choice: only if it is marked as one, or is the whole answer."""
+    """Return whether a lower-case letter means a choice: only if it is marked as one, or is the whole answer."""
     # Strict, because "a" is also an article: "a doctor" must not be read as choice A.
     next_characters = low[position + 1 : position + 3]
     has_closing_bracket = next_characters.lstrip(" ")[:1] == ")"

@@ -1,7 +1,7 @@
 """Wordings of answers in German, French, Spanish, Italian, Portuguese, Dutch and Turkish.
 
-They become part of the expressions in :mod:`lmassay.answers.patterns` and :mod:`lmassay.answers.hedging`. How Spanish,
-Dutch and Turkish say that something cannot be known is in :mod:`lmassay.answers.patterns`, next to English.
+They become part of the expressions in :mod:`lmassay.answers.patterns` and :mod:`lmassay.answers.hedging`. The Spanish,
+Dutch and Turkish wordings for "it cannot be known" are in :mod:`lmassay.answers.patterns`, next to the English ones.
 
 A model may answer in another language than that of the question, so the wordings of all languages are searched in every
 answer. Words that also mean something in English ("sin", "also", "car", "want") are left out. No native speaker has
@@ -11,7 +11,7 @@ checked the wordings, so read some answers before you trust the numbers.
 from __future__ import annotations
 
 LANGUAGES = frozenset({"de", "fr", "es", "it", "pt", "nl", "tr"})
-"""The languages of this module, as codes."""
+"""The codes of the languages of this module."""
 
 # --- it cannot be known -----------------------------------------------------------------------------------------------
 _GERMAN_KNOWING = (
@@ -50,7 +50,7 @@ _RIGHT = (
 
 
 def denied(mention: str) -> tuple[str, ...]:
-    """Wordings that deny a choice whatever the question was; ``mention`` is the pattern of a mention."""
+    """Return patterns of wordings that deny a choice, whatever the question was. ``mention`` matches a mention."""
     return (
         rf"\b{_NOT}(?: {_ARTICLES}){{0,2}} [\"'(]?{mention}",
         rf"\b(?:{_NOT}|no (?:es|era)|değil)(?: (?:die|de|la|le|il|a|het|\w+ment))? {_RIGHT}\b|\bdoğru değil",
@@ -86,7 +86,7 @@ HEDGED = (
 
 # --- sentences --------------------------------------------------------------------------------------------------------
 CLAUSE = r"(?=\b(?:sondern|jedoch|daher|deshalb|folglich|sino|donc|dus|quindi|portanto)\b)"
-"""A new clause begins before these."""
+"""A new clause begins before these words."""
 EXPLANATION = (
     r"|weil\b|denn\b|parce que\b|puisque\b|porque\b|omdat\b|perché\b|çünkü\b"
     r"|(?:begründung|erklärung|explication|explicación|uitleg|spiegazione|explicação|açıklama)(?=[ *]{0,3}:)"
@@ -96,12 +96,18 @@ _ANSWER = r"(?:antwort|lösung|réponse|respuesta|antwoord|risposta|resposta|cev
 
 
 def stated_behind(wrap: str, here: str) -> str:
-    """ "The answer is": the answer follows; ``wrap`` is decoration, ``here`` the position before a mention."""
+    """Return the pattern of "the answer is", after which the answer follows.
+
+    ``wrap`` is the pattern of quotes and brackets around an answer, ``here`` that of the position before a mention.
+    """
     return rf"\b{_ANSWER}\b{wrap}(?:{_IS}\b|[:=→-]|{here})"
 
 
 def stated_before(behind: str) -> str:
-    """ "… is the answer": the answer precedes; ``behind`` is a mention and what may directly follow it."""
+    """Return the pattern of "… is the answer", before which the answer stands.
+
+    ``behind`` is the pattern of a mention and of the quotes and brackets that may directly follow it.
+    """
     return rf"{behind} {_IS} (?:die |la |le |a |de |het )?{_RIGHT}"
 
 

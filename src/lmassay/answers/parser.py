@@ -1,14 +1,23 @@
-"""Which choice a model answered with, read from the text that it wrote. The parser never guesses.
+"""Find out which choice of a multiple-choice question a model answered with. The parser never guesses.
 
-It reads Korean and English best, and knows how :mod:`lmassay.answers.other_languages` deny and state an answer.
+It reads Korean and English best; :mod:`lmassay.answers.other_languages` has the wordings with which seven other
+languages state and deny an answer.
 
-An answer is a letter, the text of a choice, or a statement that it cannot be known. What is explicitly stated ("정답은
-B", "the answer is B", a line with nothing but a letter) counts more than what a sentence merely mentions. A choice that
-is denied, called a bias or called no more than possible does not count. Two different answers, or a letter next to the
-text of another choice, are not an answer. Neither are numbers (3 is not A, B or C), refusals, or unfinished reasoning.
+An answer is a letter, the text of a choice, or a statement that the answer cannot be known. What is explicitly stated
+("정답은 B", "the answer is B", a line with nothing but a letter) counts more than what a sentence merely mentions. A
+choice that is denied, called a bias or called no more than possible does not count. If a text has two different
+answers, or a letter next to the text of another choice, it has no answer. Numbers (3 does not mean C), refusals and
+unfinished reasoning are not answers either.
 
 The text is split into lines, a line into sentences, and a sentence into clauses. A sentence becomes a
-:class:`Statement`: the choices that it asserts, and how plainly it does so.
+:class:`Statement`: the choices that it asserts, and how plainly it does so. Terms of this package:
+
+- A *mention* is a part of a line that names a choice. It is *masked*: its characters are replaced by a private one, so
+  that the regular expressions find it whatever the choice is.
+- ``low`` is a text in lower case with masked mentions; ``begin`` and ``end`` delimit the part of it that is meant.
+- The *unknown* choice is the one that says that the answer cannot be known.
+- A clause *denies* a choice ("not B"), *hedges* ("it could be B") or *disowns* it ("many would say B", "that is a
+  bias"). A choice is *asserted* if it is mentioned and none of this applies.
 """
 
 from __future__ import annotations
@@ -25,13 +34,13 @@ from lmassay.answers.hedging import QuestionTraits, question_traits
 from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, choice_lookup, find_mentions
 from lmassay.answers.plain_text import before_next_question, plain
 
-# Outcomes that several functions below produce or look for.
-TWO = "two different answers"
+# Values of ``how`` that several functions below use.
+TWO_ANSWERS = "two different answers"
 CONTRADICTION = "letter and text disagree"
 REPEATED = "choices repeated"
 DENIED = "denied only"
 TAKEN_BACK = "taken back"
-# Characters. A longer sentence is assumed to say more than the choices that it names.
+# In characters. A longer sentence is assumed to say more than the choices that it names.
 _MAX_BARE_LENGTH = 400
 # Characters around an answer that mean nothing.
 _AROUND = " \t\r\n.*()[]\"':"
@@ -40,32 +49,38 @@ _LABELLED = re.compile(r"([A-Za-z])[)\].:*\"' \t]{1,4}(\S[^\r\n]{0,80})")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The letter of the choice that was answered, or None; and how it was recognised, or why it was not."""
+    """What the parser found in an answer."""
 
     letter: str | None
+    """The letter of the choice; None if the text has no answer."""
     how: str
+    """How the answer was recognised, or why the text has none."""
 
 
 class Weight(IntEnum):
     """How plainly something is said to be the answer; the plainest comes first."""
 
     STATED = 1
+    """The sentence says that it is the answer, consists of nothing else, or corrects an earlier answer."""
     STRESSED = 2
+    """It is in bold type, in a conclusion ("therefore …"), or a letter at the beginning of the text."""
     MENTIONED = 3
+    """A sentence mentions it in any other way."""
     EXPLAINED = 4
+    """Only an explanation ("because …") mentions it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence that names choices; ``letters`` are those that it asserts, none if it only denies.
-
-    ``listed`` is the letter that it begins with if it looks like an entry in a list of choices.
-    """
+    """What a sentence says about the choices that it names."""
 
     weight: Weight
     letters: frozenset[str]
+    """The choices that the sentence asserts; empty if it only denies choices."""
     how: str
+    """How the choices are named, or why none is asserted."""
     listed: str = ""
+    """The letter that the sentence begins with if it looks like an entry in a list of choices, such as ``B) …``."""
 
 
 _NOTHING = Parsed(None, "no answer found")
@@ -75,14 +90,15 @@ _RETRACTION = Statement(Weight.MENTIONED, frozenset(), TAKEN_BACK)
 
 
 def can_read(language: str) -> bool:
-    """Whether the parser knows how a language denies an answer; ``language`` is a code such as ``de`` or ``pt-BR``."""
+    """Return whether the parser has wordings of a language; ``language`` is a code such as ``de`` or ``pt-BR``."""
     return language.partition("-")[0] in {"en", "ko", *other_languages.LANGUAGES}
 
 
 def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: str = "") -> Parsed:
-    """The choice that an answer names.
+    """Return the choice that an answer names.
 
-    ``question`` helps with answers such as "The grandson was not": they name the grandson if that was the question.
+    ``raw`` is the text that the model wrote. ``question`` helps with sentences such as "The grandson was not": they are
+    the answer "grandson" if the question was who was not, and otherwise deny it.
 
     >>> parse("**정답은 B입니다.**", ["손자", "할머니", "알 수 없음"])
     Parsed(letter='B', how='answer stated')
@@ -97,7 +113,7 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
         return at_a_glance
     answer = plain(raw)
     traits = question_traits(question)
-    # A model may go on to write the next question and answer itself. What comes before counts first.
+    # A model may go on and write another question with its answer, which counts only if there is no answer before it.
     own_text = before_next_question(answer.text)
     parsed = _decide(own_text, lookup, traits)
     if parsed is _NOTHING and own_text is not answer.text:
@@ -110,7 +126,7 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
 
 
 def _parse_at_a_glance(raw: str, lookup: ChoiceLookup) -> Parsed | None:
-    """Recognise what most models write most of the time, without the full analysis."""
+    """Recognise the most common short answers without the full analysis; None if the text is something else."""
     core = raw.strip(_AROUND)
     if not core:
         return Parsed(None, "empty")
@@ -126,7 +142,7 @@ def _parse_at_a_glance(raw: str, lookup: ChoiceLookup) -> Parsed | None:
 
 
 def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed:
-    """Weigh all statements of a text: the plainest decide, if they agree."""
+    """Return the answer of a text: the choice that all of its plainest statements assert."""
     statements = _statements_of_text(text, lookup, question)
     if not statements:
         return _NOTHING
@@ -148,7 +164,7 @@ def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed
 
 
 def _list_entries(statements: Sequence[Statement]) -> set[int]:
-    """The indices of statements that begin like an entry in a list of choices: the first one for each letter.
+    """Return the indices of the statements that begin like an entry in a list of choices: the first for each letter.
 
     A model that lists the choices may then answer in the same form ("B) The grandson"), so a second entry of a letter
     is not part of the list.
@@ -161,7 +177,7 @@ def _list_entries(statements: Sequence[Statement]) -> set[int]:
 
 
 def _agreement(statements: Sequence[Statement]) -> Parsed:
-    """The one choice that all of these statements assert, if there is one."""
+    """Return the one choice that all of these statements assert, or why there is none."""
     letters: set[str] = set()
     for statement in statements:
         letters |= statement.letters
@@ -169,10 +185,11 @@ def _agreement(statements: Sequence[Statement]) -> Parsed:
         return Parsed(letters.pop(), statements[0].how)
     if len(statements) == 1 and statements[0].how == CONTRADICTION:
         return Parsed(None, CONTRADICTION)
-    return Parsed(None, TWO)
+    return Parsed(None, TWO_ANSWERS)
 
 
 def _statements_of_text(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> list[Statement]:
+    """Return the statements of all lines of a text."""
     lines = []
     for raw_line in text.splitlines():
         line = " ".join(raw_line.split())
@@ -192,12 +209,15 @@ def _statements_of_text(text: str, lookup: ChoiceLookup, question: QuestionTrait
 
 
 def _without_retracted(statements: list[Statement], unknown: str) -> list[Statement]:
-    """Remove choices that a later sentence disowns, wherever they were said. "Unknown" is never disowned."""
+    """Remove the choices that a later sentence takes back from all statements before it.
+
+    The unknown choice is never taken back.
+    """
     if all(statement.how != TAKEN_BACK for statement in statements):
         return statements
     remaining: list[Statement] = []
     disowned: frozenset[str] = frozenset()
-    # Backwards: a retraction disowns the statement before it.
+    # From the last statement to the first, because a retraction disowns the statement before it.
     retracts = False
     for statement in reversed(statements):
         if statement.how == TAKEN_BACK:
@@ -222,14 +242,18 @@ class _Sentence:
     """Where it begins in its line; the positions of mentions count from the beginning of the line, too."""
     mentions: Sequence[Mention]
     first: bool
+    """Whether it is the first sentence of the text that says anything about a choice."""
     explains: bool
-    """It comes after "because", "explanation:" and the like."""
+    """Whether it comes after "because", "explanation:" and the like."""
 
 
 def statements_of_line(
     text: str, choices: ChoiceLookup, question: QuestionTraits, *, first: bool, alone: bool
 ) -> Iterator[Statement]:
-    """The statements of a line. ``first``: no earlier line said anything; ``alone``: there is no other line."""
+    """Yield the statements of a line.
+
+    ``first`` says that no earlier line made a statement, and ``alone`` that the text has no other line.
+    """
     line = find_mentions(text, choices)
     if not line.mentions and not hedging.may_hedge(line.low):
         return
@@ -257,7 +281,7 @@ def statements_of_line(
 
 
 def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
-    """The sentences of a line. One that goes on to explain is cut there."""
+    """Yield the sentences of a line. A sentence is cut before words that begin an explanation, such as "because"."""
     explanation = patterns.EXPLANATION.search(line.low)
     explains_from = explanation.start() if explanation else len(line.low)
     first_mention = 0
@@ -274,7 +298,7 @@ def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
 
 
 def _mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
-    """The index of the first mention that does not start before ``end``, searched from the index ``first``."""
+    """Return the index of the first mention, from the index ``first`` on, that starts at or after ``end``."""
     index = first
     while index < len(mentions) and mentions[index].start < end:
         index += 1
@@ -282,6 +306,7 @@ def _mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
 
 
 def _sentence_borders(low: str, explains_from: int) -> list[int]:
+    """Return the positions where sentences begin and end in a line."""
     borders = {0, explains_from, len(low)}
     for end in patterns.SENTENCE_END.finditer(low):
         follows_letter = end[0] == "." and low[end.start() - 1 : end.start()] == patterns.LETTER
@@ -292,7 +317,7 @@ def _sentence_borders(low: str, explains_from: int) -> list[int]:
 
 
 def _names_a_text(low: str, position: int) -> bool:
-    """Whether the text of a choice comes next."""
+    """Return whether the text of a choice begins at a position, after punctuation and an article."""
     following = low[position : position + 12].lstrip(patterns.DECORATION)
     for article in ("the ", "a ", "an "):
         following = following.removeprefix(article)
@@ -300,7 +325,7 @@ def _names_a_text(low: str, position: int) -> bool:
 
 
 def _bold_borders(text: str) -> list[int]:
-    """Where bold type begins and ends, alternately."""
+    """Return the positions where bold type begins and ends, alternately."""
     if "**" not in text and "__" not in text:
         return []
     borders: list[int] = []
@@ -310,7 +335,10 @@ def _bold_borders(text: str) -> list[int]:
 
 
 def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int], bare: bool) -> Statement:
-    """The statement of a sentence, by the plainest way in which it names its choices."""
+    """Return the statement of a sentence, with the weight of the plainest way in which it names choices.
+
+    ``bold`` has the borders of bold type in the line, and ``bare`` says that the sentence is nothing but mentions.
+    """
     begins_with_letter, listed = _beginning(sentence)
     if bare and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
@@ -339,7 +367,7 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
 
 
 def _stated_after(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Mention]:
-    """The mentions after "the answer is"."""
+    """Return the mentions after words such as "the answer is"."""
     announcement = patterns.STATED_BEHIND.search(sentence.low)
     if announcement is None:
         return []
@@ -347,7 +375,7 @@ def _stated_after(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Ment
 
 
 def _beginning(sentence: _Sentence) -> tuple[bool, str]:
-    """Whether the sentence begins with a letter, and which letter if it looks like an entry in a list: ``B) …``."""
+    """Return whether a sentence begins with a letter, and the letter if this looks like a list entry: ``B) …``."""
     low = sentence.low.lstrip(patterns.DECORATION)
     entry = patterns.ENTRY.match(low)
     if entry is None:
@@ -359,7 +387,7 @@ def _beginning(sentence: _Sentence) -> tuple[bool, str]:
 
 
 def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: str = "") -> Statement:
-    """The statement that these mentions make; an empty ``how`` is filled in from the kinds of mentions."""
+    """Return the statement that these mentions make. If ``how`` is empty, it is derived from the kinds of mentions."""
     letters: set[str] = set()
     named_by_letter: set[str] = set()
     kinds: set[str] = set()
@@ -372,13 +400,14 @@ def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: st
         # The letter of one choice with the text of another contradicts itself.
         how = CONTRADICTION
     elif len(letters) > 1:
-        how = TWO
+        how = TWO_ANSWERS
     elif not how:
         how = _how(weight, kinds)
     return Statement(weight, frozenset(letters), how, listed)
 
 
 def _how(weight: Weight, kinds: set[str]) -> str:
+    """Return how choices were named, given the kinds of their mentions."""
     if kinds == {"letter"}:
         return "letter alone" if weight == Weight.STATED else "letter in a sentence"
     if kinds == {"unknown"}:
@@ -389,7 +418,7 @@ def _how(weight: Weight, kinds: set[str]) -> str:
 
 
 def _is_bare(low: str) -> bool:
-    """Whether a sentence is nothing but mentions: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
+    """Return whether a sentence is nothing but mentions: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
     if len(low) > _MAX_BARE_LENGTH:
         return False
     without_mentions = low.replace(patterns.TEXT, " ").replace(patterns.LETTER, " ")
@@ -411,7 +440,7 @@ class _Clause:
 
 
 def _asserted(sentence: _Sentence, unknown: str, question: QuestionTraits) -> Sequence[Mention]:
-    """The mentions that neither their own clause denies nor the clause next to it disowns."""
+    """Return the mentions that neither their own clause denies nor the clause next to it disowns."""
     low = sentence.low
     may_hedge = hedging.may_hedge(low)
     if not _denies(low, 0, len(low), question, may_hedge):
@@ -433,7 +462,10 @@ def _asserted(sentence: _Sentence, unknown: str, question: QuestionTraits) -> Se
 def _clauses(
     sentence: _Sentence, unknown: str, question: QuestionTraits, may_hedge: bool
 ) -> tuple[list[_Clause], bool]:
-    """The clauses, and whether the first is the label of the unknown choice: in ``C - …`` a reason follows it."""
+    """Return the clauses, and whether the first one is a label of the unknown choice, as in ``C - …``.
+
+    The reason why the answer cannot be known follows such a label.
+    """
     low = sentence.low
     borders = {0, len(low)}
     for border in patterns.CLAUSE.finditer(low):
@@ -458,7 +490,10 @@ def _clauses(
 
 
 def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: QuestionTraits) -> None:
-    """Mark what a clause without mentions calls a bias as denied. That it cannot be known is never a bias."""
+    """Mark the clauses as denied that a clause next to them disowns, for example by calling them a bias.
+
+    Only a clause without mentions disowns another one. The unknown choice is never disowned.
+    """
     last_with_mentions: _Clause | None = None
     for number, clause in enumerate(clauses):
         if clause.mentions:
@@ -475,7 +510,7 @@ def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: Questi
 
 
 def _label_is_denied(low: str, clauses: Sequence[_Clause], unknown: str) -> bool:
-    """Whether what follows the label of the unknown choice rejects that choice."""
+    """Return whether the clauses after the label of the unknown choice reject that choice."""
     for clause in clauses[1:]:
         if clause.mentions:
             if clause.denied and any(mention.letters == unknown for mention in clause.mentions):
@@ -486,6 +521,7 @@ def _label_is_denied(low: str, clauses: Sequence[_Clause], unknown: str) -> bool
 
 
 def _denies(low: str, begin: int, end: int, question: QuestionTraits, may_hedge: bool) -> bool:
+    """Return whether a part of a sentence denies, hedges or disowns the choices that it names."""
     if patterns.DENIED.search(low, begin, end):
         return True
     # To a negative question, a negative sentence is an answer.

@@ -1,7 +1,7 @@
 """Wordings of answers, as regular expressions for lower-case text with masked mentions.
 
-Those in Korean and English are here, and how Spanish, Dutch and Turkish say that something cannot be known. All others
-are in :mod:`lmassay.answers.other_languages`.
+This module has the Korean and English wordings, and the Spanish, Dutch and Turkish ones for "it cannot be known". All
+others are in :mod:`lmassay.answers.other_languages`.
 
 A mention of a choice is masked: each of its characters is replaced by :data:`TEXT` if it names the choice by its text,
 and by :data:`LETTER` if it names it by its letter.
@@ -22,7 +22,7 @@ DECORATION = " \t\"'*_()[]{}<>#~|$\\-=>→•·,:;.!?/"
 
 
 def either(*alternatives: str) -> re.Pattern[str]:
-    """A pattern that matches one of these alternatives."""
+    """Return a pattern that matches any of these alternatives."""
     return re.compile("|".join(alternatives))
 
 
@@ -31,8 +31,8 @@ def _set(text: str) -> frozenset[str]:
 
 
 # --- statements that it cannot be known ------------------------------------------------------------------------------
-# These are about what the text says. "I don't know" and "I cannot answer" are about the model, as in a refusal: they
-# are the unknown choice only if that choice is worded in this way.
+# These say that the text does not tell the answer. "I don't know" and "I cannot answer" are about the model, as in a
+# refusal: they stand for the unknown choice only if that choice is worded in this way.
 _KNOWING = "(?:알|찾을|확정할|판단할|결정할|특정할|확인할|파악할|추론할|유추할|단정할|정할|구분할|판별할|짐작할|확신할)"
 _NOT_THERE = "없(?:는 (?:상황|문제|질문|내용|것|부분|경우)|(?!는|이|던|애))"
 _CANNOT = "(?:can ?not|can't|could not|couldn't)"
@@ -69,7 +69,7 @@ CANNOT_BE_ANSWERED = either(
     r"\bno se puede responder\b|\bniet te beantwoorden\b|\bkan niet beantwoord worden\b|\bcevaplanamaz\b",
 )
 UNKNOWN_HINT = re.compile("없|않|불|미상|부족|모[르릅름른]|몰라|[a-z]{2}")
-"""A piece of each of these wordings, so that most lines need not be searched for all of them."""
+"""Each of the wordings above contains one of these pieces, so most lines need no further search."""
 
 # --- what is asserted and what is not ---------------------------------------------------------------------------------
 _NOT = "(?:아니|아닌|아닙|아님|아녔)"
@@ -84,7 +84,7 @@ DENIED = either(
     r"\b(?:rul(?:e|ed|ing) out|eliminat(?:e|ed|ing))\b",
     *other_languages.denied(_MENTION),
 )
-"""The choice is denied, doubted or set aside."""
+"""Wordings that deny a choice, doubt it or set it aside."""
 NEGATIVE = either(
     # "The one who does not eat meat is …" and "육식을 하지 않는 사람은 …" do not deny what follows.
     r"(?P<aside>\b(?:who|that|which|person|one)\b(?: [a-z]+){0,1} (?:not|never|no|cannot|[a-z]{1,7}n't)\b)",
@@ -96,7 +96,8 @@ NEGATIVE = either(
     r"(?! (?:any |more |further |additional |enough |other ){0,2}(?:information|context)\b)",
     other_languages.NEGATIVE,
 )
-"""A negative sentence: after a negative question it is an answer, after another question a denial."""
+"""Words of a negative sentence: after a negative question such a sentence is an answer, after others a denial.
+Matches of the group "aside" do not count."""
 NEGATIVE_QUESTION = either(
     "않|(?<!잘)못|없|아니|아닌|아닙|아님",
     r"\b(?:not|never|no|cannot|without)\b|n't\b",
@@ -119,12 +120,13 @@ CLAUSE = either(
     # A comma in a list of choices is not a border.
     rf";|(?<!{_MENTION}),|,(?! ?[\"'(]{{0,2}}{_MENTION})|\((?! ?{LETTER} ?\))",
 )
-# From here on, a line gives reasons.
+# After these words, a line gives reasons.
 EXPLANATION = re.compile(
     r"(?:^|(?<=[\s.,;(*\"']))(?:왜냐하면|왜냐면|이유는|(?:이유|해설|설명|근거|풀이)(?=[ *]{0,3}:)"
     r"|because\b|since\b|(?:explanation|reason|reasoning|rationale|justification)(?=[ *]{0,3}:)|the reason\b"
     rf"{other_languages.EXPLANATION})"
 )
+# Words at the beginning of a sentence that draws a conclusion.
 CONCLUSION = re.compile(
     r"[\W_]{0,6}(?:따라서|그러므로|그래서|그렇기 때문에|결론적으로|결국|종합하면|고로"
     r"|therefore|thus|hence|so|in conclusion|in summary|overall|consequently)\b"
@@ -134,7 +136,7 @@ CONCLUSION = re.compile(
 _WRAP = r"[\"'*_)\]>} ]{0,6}"
 _HERE = rf"(?=[(\[]?{_MENTION})"
 _THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
-# "The answer is": the answer follows.
+# "The answer is" and the like; the answer follows.
 STATED_BEHIND = either(
     rf"(?:정답|해답|답안|답변|응답|답|결론|선택|{_THE_RIGHT_ONE}){_WRAP}"
     rf"(?:(?:은|는|이)(?=[ \"'*(\[:{TEXT}{LETTER}])|[:=→-]|{_HERE})",
@@ -145,7 +147,7 @@ STATED_BEHIND = either(
     other_languages.stated_behind(_WRAP, _HERE),
 )
 _BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
-# "… is the answer": the answer precedes.
+# "… is the answer" and the like; the answer precedes.
 STATED_BEFORE = either(
     f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
     f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
@@ -179,6 +181,7 @@ OF_A_NAME_BEHIND = re.compile(
 )
 """A letter next to one of these is part of a name: Plan B, 비타민 C, a B movie, B 등급."""
 ASKS_FOR_A_LETTER = ("answer", "answer is", "option", "choice", "letter", "답", "답은", "답이", "보기", "선택지")
+"""Words after which a lower-case letter means a choice."""
 
 FILLERS = _set("""
 입니다 이다 입니다만 이에요 예요 이요 요 임 번 번입니다 번이다 번이요 이 가 은 는 을 를 와 과 또는 혹은 그리고 및
@@ -187,9 +190,12 @@ letter that would be must final correct he she they person one
 """)
 """Words that may accompany a mention in an answer that is otherwise nothing but the mention."""
 WORD = re.compile(r"[a-z']*[a-z]|[가-힣]+|\d+|[^\W_]")
+# The beginning of an entry in a list of choices.
 ENTRY = re.compile(rf"(?:(?:option|choice|answer|보기|선택지) ?)?{LETTER}")
+# A letter with a colon, dash or dot behind it: what follows explains that choice.
 LABEL = re.compile(rf"[^{TEXT}{LETTER}]{{0,60}}{LETTER}[\"'*_)\] ]{{0,6}}[-:.] ")
+# Bold type in Markdown.
 EMPHASIS = re.compile(r"\*\*([^*]{1,300})\*\*|__([^_]{1,300})__")
 SENTENCE_END = re.compile(r"[.!?]{1,9}(?=[\s\"'*)\]}]|$)")
-# The A in these is not a letter of a choice.
+# In "n/a" (not applicable) and "A/S" (after-sales service), the A is not the letter of a choice.
 NOT_APPLICABLE = re.compile(r"(?<![a-z])(?:n ?/ ?a|a/s)(?![a-z])")

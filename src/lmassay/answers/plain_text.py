@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-# Normalising a long run of combining marks takes quadratic time, and no word has more than a few marks. So texts of at
-# least _LONG_TEXT characters keep only the first _MAX_MARKS of a run; shorter texts take milliseconds anyway.
+# Normalising a long run of combining marks takes quadratic time, and no word has more than a few marks. In texts of at
+# least _LONG_TEXT characters, only the first _MAX_MARKS of a run are kept; shorter texts take milliseconds anyway.
 _LONG_TEXT = 2000
 _MAX_MARKS = 8
 
@@ -35,7 +35,7 @@ _INVISIBLE = (
 
 
 def _replacements() -> dict[int, str]:
-    """What is replaced before normalisation."""
+    """Return a table for ``str.translate`` with the replacements that are made before normalisation."""
     table: dict[int, str] = dict.fromkeys(_INVISIBLE, "")
     # NFKC leaves white letters on black discs and squares as they are.
     for first in (0x1F150, 0x1F170):
@@ -49,7 +49,7 @@ def _replacements() -> dict[int, str]:
 
 
 def _plain_punctuation() -> dict[int, str]:
-    """Plain quotes, brackets and dashes for typographic ones."""
+    """Return a table for ``str.translate`` from typographic quotes, brackets and dashes to plain ones."""
     table = dict.fromkeys(map(ord, "‘’‚‛′「」『』〈〉《》"), "'")
     table.update(dict.fromkeys(map(ord, "“”„‟«»"), '"'))
     table.update(zip(map(ord, "【】〔〕‐‑‒–—―−。"), "[][]-------.", strict=True))
@@ -62,7 +62,7 @@ def _any_of(table: Iterable[int]) -> re.Pattern[str]:
 
 _REPLACED = _replacements()
 _PUNCTUATION = _plain_punctuation()
-# A search is faster than a translation, and most answers have nothing to translate.
+# A search is faster than a translation, and in most answers there is nothing to translate.
 _NEEDS_REPLACEMENT = _any_of(_REPLACED)
 _NEEDS_PUNCTUATION = _any_of(_PUNCTUATION)
 
@@ -102,13 +102,17 @@ class PlainAnswer:
 
     text: str
     held_in: str = ""
-    """What the answer was in: json, boxed, or an answer tag."""
+    """The format that the answer was taken out of: ``json``, ``boxed`` or ``answer tag``; empty for plain text."""
     unfinished: bool = False
-    """The answer ends within the model's reasoning."""
+    """Whether the text ends within the model's reasoning, before any answer."""
 
 
 def tidy(text: str) -> str:
-    """One spelling: composed Hangul, plain letters for circled and full-width ones, plain quotes; nothing invisible."""
+    """Return a text in one spelling, so that equal words are equal strings.
+
+    Hangul is composed, circled and full-width letters and typographic quotes become plain ones, and characters that a
+    reader does not see are removed.
+    """
     if _NEEDS_REPLACEMENT.search(text) is not None:
         text = text.translate(_REPLACED)
     if not text.isascii():
@@ -121,7 +125,7 @@ def tidy(text: str) -> str:
 
 
 def _with_few_marks(text: str) -> str:
-    """The text without most of a long run of combining marks."""
+    """Return a text in which long runs of combining marks are shortened."""
     if len(text) < _LONG_TEXT:
         return text
     characters = []
@@ -134,7 +138,7 @@ def _with_few_marks(text: str) -> str:
 
 
 def lower(text: str) -> str:
-    """Lower case, character by character, so that positions stay the same."""
+    """Return a text in lower case, converted character by character so that positions stay the same."""
     low = text.lower()
     if len(low) == len(text):
         return low
@@ -147,7 +151,10 @@ def lower(text: str) -> str:
 
 
 def plain(raw: str) -> PlainAnswer:
-    """The answer without reasoning; answers in JSON, LaTeX boxes and answer tags become lines ``answer: …``."""
+    """Return an answer without the reasoning before it, in one spelling.
+
+    An answer in JSON, a LaTeX box or an answer tag becomes a line ``answer: …``.
+    """
     text = tidy(raw)
     unfinished = False
     if "<" in text or "[" in text or "◁" in text:
@@ -165,9 +172,9 @@ def plain(raw: str) -> PlainAnswer:
 
 
 def before_next_question(text: str) -> str:
-    """The part before a model begins to write the next question itself.
+    """Return the part of a text before the model begins to write the next question itself.
 
-    The whole text if the model does not do so, or if nothing precedes the question.
+    The whole text is returned if the model does not do so, or if nothing precedes the question.
     """
     question = _NEW_QUESTION.search(text)
     if question is None:
@@ -179,7 +186,10 @@ def before_next_question(text: str) -> str:
 
 
 def _last_channel(text: str) -> str:
-    """The final channel of an answer in OpenAI's harmony format; an opened reasoning tag if there is none."""
+    """Return the final channel of an answer in OpenAI's harmony format; an opened reasoning tag if it has none.
+
+    Text in any other format is returned as it is.
+    """
     if "<|channel|>" not in text:
         return text
     _, marker, final = text.rpartition("<|channel|>final")
@@ -190,7 +200,7 @@ def _last_channel(text: str) -> str:
 
 
 def _without_thoughts(text: str) -> tuple[str, bool]:
-    """The text outside reasoning tags, and whether it ends inside one."""
+    """Return the text outside reasoning tags, and whether the text ends before such a tag is closed."""
     pieces: list[str] = []
     done = 0
     inside = False
@@ -211,7 +221,7 @@ def _without_thoughts(text: str) -> tuple[str, bool]:
 
 
 def _this_turn(text: str) -> str:
-    """The model's own turn, without special tokens. A model may go on to write the user's next turn, which is cut."""
+    """Return the model's own turn, without special tokens. What the model writes as the user's next turn is cut off."""
     leading = _LEADING.match(text)
     if leading is not None:
         text = text[leading.end() :]
@@ -254,7 +264,7 @@ def _out_of_json(text: str, held_in: str) -> tuple[str, str]:
 
 
 def _answers(value: Any) -> list[str]:
-    """The texts under keys that mean the answer, also in nested objects, but not in objects within a list."""
+    """Return the texts under keys that mean the answer, also in nested objects, but not in objects within a list."""
     answers: list[str] = []
     if not isinstance(value, dict):
         return answers

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class Comparisons(list[Comparison]):
-    """Differences between runs: one per metric and new run. ``comparisons["success"]`` is that of one metric.
+    """The differences between a base run and other runs: one :class:`Comparison` per metric and other run.
+
+    ``comparisons["success"]`` is the difference in one metric, if there is only one other run.
 
     In a notebook, they are displayed as a table and a figure.
     """
@@ -33,9 +35,9 @@ class Comparisons(list[Comparison]):
     def __init__(self, rows: Iterable[Comparison], runs: Runs, caveats: Iterable[str] = ()) -> None:
         super().__init__(rows)
         self.runs = runs
-        """The runs: the base run first."""
+        """The compared runs, the base run first."""
         self.caveats = list(caveats)
-        """What else differs between the runs, such as their prompts or scorers."""
+        """Sentences about what else differs between the runs, such as their prompts or scorers."""
 
     @overload
     def __getitem__(self, key: SupportsIndex) -> Comparison: ...
@@ -100,6 +102,7 @@ class Comparisons(list[Comparison]):
         return file
 
     def _columns(self) -> dict[str, list[Any]]:
+        """Return the differences as columns of a data frame."""
         columns: dict[str, list[Any]] = {}
         for row in self:
             for name, value in row.as_json().items():
@@ -152,9 +155,10 @@ def compare(
 ) -> Comparisons:
     """Compare each other run with ``base`` on the examples that both have, by every headline metric.
 
-    A run is a :class:`Run`, what :func:`lmassay.evaluate` returned for one run, an id (or its beginning or end) in the
-    folder ``results``, ``latest``, or a results folder, which stands for its latest run. A list of runs among
-    ``others`` stands for each of its runs. All runs may also be given as one list, the base run first.
+    A run is given as a :class:`Run`, as the return value of :func:`lmassay.evaluate` for a single run, as an id (or its
+    beginning or end, or ``latest``) in the folder ``results``, or as a results folder, which stands for its latest run.
+    A list of runs among ``others`` stands for each of its runs. All runs may also be given as one list, the base run
+    first.
 
     >>> lmassay.compare(plain, careful)["success"].difference  # doctest: +SKIP
     -0.7
@@ -186,6 +190,7 @@ def _listed(runs: Any) -> list[Run | str | Path]:
 
 
 def _run(run: Run | str | Path, results: str | Path | None) -> Run:
+    """Return a run that is given as an object, a results folder or an id."""
     if isinstance(run, Run):
         return run
     if isinstance(run, Path) or (Path(run) / STORE_FILE).is_file():
@@ -194,7 +199,7 @@ def _run(run: Run | str | Path, results: str | Path | None) -> Run:
 
 
 def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
-    """Compare runs with the first one. Their stores stay open until the stack is closed."""
+    """Compare runs with the first one. Their stores are entered into ``stack`` and stay open until it is closed."""
     opened = []
     for run in runs:
         store = stack.enter_context(Store(run.folder, for_display=True))

@@ -1,7 +1,7 @@
-"""HTML for notebooks, and reports as files.
+"""HTML that notebooks show, and reports as files.
 
-What a notebook shows is one piece of HTML without scripts or network access. It inherits the notebook's colours, so it
-is readable on light and dark pages. All texts are escaped.
+For each object, a notebook shows one piece of HTML without scripts or network access. It inherits the colours of the
+notebook, so it is readable on light and dark pages. All texts are escaped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STYLE = Markup(
 
 
 def page(*parts: Markup) -> str:
-    """Return the HTML that a notebook shows."""
+    """Join parts into the HTML that a notebook shows, and return it."""
     # Modules for pages are imported late, so that a program that only starts runs does not wait for them.
     from lmassay.reporting.html_document import without_unwritable
 
@@ -49,17 +49,17 @@ def heading(text: str) -> Markup:
 
 
 def note(text: str) -> Markup:
-    """Return a less important line, in a lighter colour."""
+    """Return a less important line of text, in a lighter colour."""
     return Markup('<p class="note">{}</p>').format(text)
 
 
 def warning(text: str) -> Markup:
-    """Return a line that must not be missed."""
+    """Return a line of text that readers must not miss."""
     return Markup("<p>⚠ <strong>{}</strong></p>").format(text)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], kinds: str) -> Markup:
-    """Return a table; ``kinds`` has a letter for each column: t for text, n for numbers."""
+    """Return a table. ``kinds`` has one letter for each column: ``t`` for text, ``n`` for numbers."""
     # Markup.format escapes what it inserts, so no label or model name can become HTML.
     header_cell = Markup('<th scope="col"{}>{}</th>')
     data_cell = Markup("<td{}>{}</td>")

@@ -48,10 +48,11 @@ def evaluate(
 ) -> Runs:
     """Evaluate one or more models on one or more tasks, and return the runs.
 
-    ``task`` is the name of a task, ``lmassay.task(name, **options)``, a task object or class, or a list of these. Or it
-    is a configuration: the path of a YAML file, or a mapping with the same keys (``task``, ``model`` …). ``model`` is
-    the name of a model, ``lmassay.model(name, **options)``, a model object or class, a function from a list of prompts
-    to a list of answers, or a list of these. Several tasks and models give one run per combination.
+    ``task`` is the name of a task, ``lmassay.task(name, **options)``, a task object or class, or a list of these.
+    Instead, it may be a configuration: the path of a YAML file, or a mapping with the same keys, such as ``task`` and
+    ``model``. ``model`` is the name of a model, ``lmassay.model(name, **options)``, a model object or class, a function
+    from a list of prompts to a list of answers, or a list of these. Several tasks and models give one run per
+    combination.
 
     All answers are stored in the folder ``results``, by default that of the command line (``LMASSAY_RESULTS``, or
     ``results`` in the working folder). Answers that are stored already are not requested again, so calling ``evaluate``
@@ -105,7 +106,7 @@ def evaluate(
 
 
 def _is_config(value: Any) -> bool:
-    """Whether the first argument is a configuration rather than a task."""
+    """Return whether the first argument is a configuration, not a task."""
     if isinstance(value, str):
         return value.endswith(_YAML_ENDINGS)
     if isinstance(value, Mapping):
@@ -116,7 +117,7 @@ def _is_config(value: Any) -> bool:
 
 
 def _is_results_folder(value: Any) -> bool:
-    """Whether the argument after a configuration is the results folder, that is, a path and not the name of a model."""
+    """Return whether the argument after a configuration is a results folder, that is, not the name of a model."""
     if isinstance(value, str):
         return ".py:" not in value and value not in current_registry().names("model")
     return isinstance(value, Path)
@@ -179,7 +180,8 @@ def _executor(plans: Sequence[Plan], workers: int | None, scheduler: str | None)
         warnings.warn(
             "a model that is a Python object cannot be sent to other processes, so everything runs in this one; to use "
             "workers, put its class into a file and name it: file.py:Name",
-            # The caller of `evaluate`; between it and this function is the `with` block.
+            # The warning points to the line that calls `evaluate`. Between that line and this one are the frames of
+            # `evaluate` and of contextlib, which runs this function as a `with` block.
             stacklevel=4,
         )
     elif wants_workers and any(_has_work_for_workers(plan) for plan in plans):
@@ -214,6 +216,7 @@ def _carry_out(plans: Sequence[Plan], store: Store, executor: Executor, line: Pr
 
 
 def _ask(plans: Sequence[Plan], store: Store, sweep: str, executor: Executor, line: ProgressLine) -> None:
+    """Carry out runs that train no models, one after the other."""
     for plan in plans:
         # Each run is recorded when it starts. If an exception ends the program, no later run is left as "waiting".
         (run,) = record_runs([plan], store, sweep)
@@ -225,6 +228,7 @@ def _ask(plans: Sequence[Plan], store: Store, sweep: str, executor: Executor, li
 
 
 def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, line: ProgressLine) -> None:
+    """Carry out all trainings of the runs, then the runs one after the other."""
     line.start("trainings", "training")
     prefetched = prefetch_trainings([run for run in runs if run.plan.task.trains], store, executor, line.advance)
     for run in runs:

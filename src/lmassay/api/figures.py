@@ -46,7 +46,7 @@ class RunFigure:
     drawing: Drawing
     """The figure as an SVG document."""
     figure: Figure
-    """The figure as a part of a report, which can be laid out for another width."""
+    """The same figure as a part of a report. It can be laid out again for another width."""
     is_empty: bool = False
     """Whether there is nothing to draw."""
 
@@ -163,7 +163,11 @@ def interval_chart(
     rows: Sequence[tuple[str, float, float | None, float | None, str]],
     reference: float | None = None,
 ) -> RunFigure:
-    """Return a figure with a dot and an interval in each row: (label, value, low, high, what hovering shows)."""
+    """Return a figure with a dot and an interval in each row.
+
+    A row is (label, value, low, high, text), where the text appears when the pointer is over the dot. ``reference`` is
+    the position of a vertical line.
+    """
     marks: list[Mark] = []
     if reference is not None:
         marks.append(ReferenceLine(reference))
@@ -182,6 +186,7 @@ def interval_chart(
 def _figure(
     title: str, axis_title: str, results: Sequence[tuple[str, Result]], chance: float | None = None
 ) -> RunFigure:
+    """Return a figure of results with their labels; ``chance`` is what guessing would score."""
     rows = []
     values: list[float] = []
     for label, result in results[:_MAX_ROWS]:

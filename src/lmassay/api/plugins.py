@@ -86,10 +86,10 @@ def model(
 
 
 def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage) -> Any:
-    """Return the description that a configuration has for a task or model, or a list of descriptions.
+    """Describe a task or model (``kind``) as a configuration does, and return the description, or a list of them.
 
-    Objects, classes and functions are added to ``objects`` and described by their names there; data are written by
-    ``storage``.
+    Objects, classes and functions are added to ``objects`` and described by their names there. Data, such as lists of
+    texts, are written to files by ``storage`` and described by their paths.
     """
     if isinstance(value, list | tuple):
         if not value:
@@ -160,7 +160,7 @@ def _has_function_or_class(value: Any) -> bool:
 
 
 def _with_distinct_names(models: Sequence[Any]) -> list[Any]:
-    """Return models in which functions of the same name, such as lambdas, are numbered."""
+    """Return models in which the labels of functions with the same name, such as lambdas, are numbered."""
     wrapped = []
     for item in models:
         is_function = callable(item) and not isinstance(item, type | Model | ModelOptions)
@@ -181,6 +181,7 @@ def _with_distinct_names(models: Sequence[Any]) -> list[Any]:
 
 
 def _check_kind(kind: str, value: Any) -> None:
+    """Raise a ConfigError if a model was given in place of a task, or a task in place of a model."""
     is_task = isinstance(value, Task | TaskOptions)
     if is_task != (kind == "task"):
         other = "task" if is_task else "model"
@@ -188,6 +189,7 @@ def _check_kind(kind: str, value: Any) -> None:
 
 
 def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) -> str:
+    """Return the text of a call of ``lmassay.task`` or ``lmassay.model``, for a repr."""
     arguments = [repr(plugin) if isinstance(plugin, str) else plugin.__name__]
     for name, value in options.items():
         # Notebooks are often shared together with their outputs, so secrets must not be in them.
@@ -196,6 +198,7 @@ def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) ->
 
 
 def _short(value: Any) -> str:
+    """Return the value of an option as short text, without secrets."""
     if is_frame(value):
         return _frame_text(value)
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > _MAX_SHOWN_ITEMS:
@@ -207,5 +210,5 @@ def _frame_text(value: Any) -> str:
     try:
         return repr(rows_of(value, "data")) if len(value) else "<no rows>"
     except (DataError, TypeError):
-        # Data that cannot be used are reported when they are used; a repr must not raise.
+        # A repr must not raise. Unusable data are reported when the task reads them.
         return f"<{type(value).__name__}>"

@@ -1,4 +1,4 @@
-"""Progress of :func:`lmassay.evaluate`: one line that is updated, in a terminal or in a notebook."""
+"""Show the progress of :func:`lmassay.evaluate` in one line, which is updated, in a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS_BEFORE_FIRST = 1.0
 
 
 class ProgressLine:
-    """Shows the progress of a run; with None, only in a terminal or notebook."""
+    """Shows the progress of runs in one line. If ``is_shown`` is None, only in a terminal or notebook."""
 
     def __init__(self, is_shown: bool | None) -> None:
         if is_shown is None:
@@ -35,7 +35,7 @@ class ProgressLine:
         self._next_update = time.monotonic() + _SECONDS_BEFORE_FIRST
 
     def advance(self, done: float, total: int | None) -> None:
-        """Show how much is done."""
+        """Show how much is done, at most four times a second."""
         if not self._is_shown or time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + _SECONDS_BETWEEN_UPDATES
@@ -48,6 +48,7 @@ class ProgressLine:
             self._show("")
 
     def _show(self, text: str) -> None:
+        """Replace the shown text by another one; an empty text removes it."""
         if self._display is None:
             # Spaces overwrite what is left of a longer text.
             sys.stderr.write(f"\r{text.ljust(self._last_length)}\r{text}")
@@ -62,7 +63,7 @@ class ProgressLine:
 
 
 def _notebook_display() -> Any:
-    """Return IPython's module for output if this process is the kernel of a notebook, else None."""
+    """Return the module ``IPython.display`` if this process is the kernel of a notebook, else None."""
     if "IPython" not in sys.modules or "ipykernel" not in sys.modules:
         return None
     shell = importlib.import_module("IPython").get_ipython()

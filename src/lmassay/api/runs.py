@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-# Notebooks and terminals show at most this many.
+# Notebooks and terminals show at most this many metrics, examples and runs.
 _MAX_METRICS = 4
 _MAX_EXAMPLES = 10
 _MAX_RUNS = 100
@@ -34,7 +34,7 @@ LATEST = "latest"
 
 
 class Results(list[Result]):
-    """The results of a run: one per metric and group.
+    """The results of a run: one for each metric and group of examples.
 
     ``results["success"]`` is the overall result of a metric, with ``value``, ``low``, ``high`` (the interval) and
     ``n``. Iterating yields all results, including those of groups.
@@ -59,7 +59,7 @@ class Results(list[Result]):
         return result
 
     def get(self, metric: str, group: str = OVERALL) -> Result | None:
-        """Return the result of a metric, over all examples or in a group such as ``category=Age``, or None."""
+        """Return the result of a metric, for all examples or for a group such as ``category=Age``; or None."""
         for result in self:
             if result.metric == metric and result.group == group:
                 return result
@@ -85,7 +85,10 @@ def _result_text(result: Result) -> str:
 
 
 def _results_table(results: Iterable[Result]) -> tuple[list[str], list[list[str]], str]:
-    """Return the headers, rows and kinds of columns of a table; groups are named only if there are any."""
+    """Return the headers, the rows and the kinds of columns for :func:`display.table`.
+
+    The table has a column for groups only if a result is about a group.
+    """
     listed = list(results)
     has_groups = any(result.group != OVERALL for result in listed)
     rows = []
@@ -124,7 +127,7 @@ class RunExample:
     error: str | None
     """Why the model failed to answer; None if it did not."""
     details: Mapping[str, Any]
-    """What else the task recorded, such as the choice that it recognised in an answer."""
+    """Further values that the task recorded, such as the choice that it recognised in an answer."""
 
     @property
     def prompt(self) -> str:
@@ -138,7 +141,7 @@ class RunExample:
 
 
 class RunExamples:
-    """The examples of a run, read from the results folder when they are needed: iterate, index or slice them."""
+    """The examples of a run, to be iterated, indexed or sliced. They are read from the results folder when needed."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self._folder = folder
@@ -212,6 +215,7 @@ class RunExamples:
 
 
 def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> RunExample:
+    """Return an example of a run, given its row and its requests with their responses."""
     prompts = tuple(_prompt(request) for request, _ in exchanges)
     answers = tuple(response.answer for _, response in exchanges)
     if not answers:
@@ -278,7 +282,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """A short name for what was run, which distinguishes the runs of a sweep."""
+        """A short name for the options of the run, which distinguishes the runs of a sweep."""
         return self.record.label
 
     @property
@@ -420,6 +424,7 @@ class Runs(list[Run]):
         return super().__getitem__(key)
 
     def _named(self, name: str) -> Run:
+        """Return the run that a name stands for, or raise a KeyError with a suggestion."""
         if not self:
             raise KeyError(f"{name}; there are no runs")
         if name == LATEST:
@@ -480,6 +485,7 @@ class Runs(list[Run]):
         return display.write_report(self._folder(), [run.record for run in self], Path(path))
 
     def _folder(self) -> Path:
+        """Return the results folder of these runs; raise a UserError if they are in several folders."""
         folders = {run.folder.resolve(): run.folder for run in self}
         if not folders:
             raise UserError("there are no runs to show")

@@ -26,6 +26,7 @@ class _LazyGroup(click.Group):
         return list(command_table().by_name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command and return it; None if there is no command with this name."""
         declared = command_table().by_name.get(cmd_name)
         if declared is None:
             return None
@@ -39,6 +40,7 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections of the help screen with the commands and their one-line descriptions."""
         table = command_table()
         # All sections have their descriptions in the same column.
         width = max(map(len, table.by_name))
@@ -47,11 +49,12 @@ class _LazyGroup(click.Group):
                 formatter.write_dl([(f"{command.name:<{width}}", command.help) for command in commands])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands, or options of ``lmassay`` itself, that begin with what the user has typed."""
         items = []
         for command in command_table().by_name.values():
             if command.name.startswith(incomplete):
                 items.append(CompletionItem(command.name, help=command.help))
-        # The group's own options. click.Group.shell_complete would import all commands.
+        # click.Command completes the group's own options. click.Group.shell_complete would import all commands.
         return items or click.Command.shell_complete(self, ctx, incomplete)
 
 

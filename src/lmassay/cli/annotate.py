@@ -16,9 +16,9 @@ from lmassay.cli.options import calls, json_option, results_option
 @json_option
 @calls("lmassay.cli.actions.annotate:note")
 def note() -> None:
-    """Write a note on a run, which replaces an earlier one; without TEXT, print the note.
+    """Write a note on a run, in place of an earlier note; without TEXT, print the note.
 
-    An empty TEXT ("") removes it. `lmassay ls`, `show`, reports and exports to other tools show the note.
+    An empty TEXT ("") removes the note. `lmassay ls`, `show`, reports and exports to other tools show the note.
     """
 
 

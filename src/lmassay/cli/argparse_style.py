@@ -6,9 +6,9 @@ import click
 
 
 class AddedOption(click.Option):
-    """An option that the original program does not have. It cannot be abbreviated.
+    """An option that lmassay adds to those of the original program. It cannot be abbreviated.
 
-    Otherwise, an abbreviation that is unique in the original program could be ambiguous here.
+    If it could, an abbreviation that is unique in the original program might be ambiguous here.
     """
 
 
@@ -28,6 +28,7 @@ class AbbreviatedCommand(click.Command):
         return words
 
     def _option_in_full(self, ctx: click.Context, word: str) -> str:
+        """Return an argument with its option written in full; unchanged if it is not an abbreviation."""
         name, equals, value = word.partition("=")
         if not name.startswith("--"):
             return word
@@ -48,9 +49,9 @@ class AbbreviatedCommand(click.Command):
 
 
 class ListOptionsCommand(AbbreviatedCommand):
-    """A command that accepts ``--models a b c``: all arguments up to the next option belong to a repeatable option.
+    """A command that accepts ``--models a b c``: a repeatable option takes all arguments up to the next option.
 
-    If the option is given again, the last list counts, as with argparse's ``nargs="+"``.
+    If the option is given again, only the last list counts, as with argparse's ``nargs="+"``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -84,7 +85,7 @@ class ListOptionsCommand(AbbreviatedCommand):
                 raise click.UsageError(f"Option '{name}' requires at least one argument.", ctx)
             current = [value] if equals else []
             lists[option] = current
-        # Click expects the name of the option in front of each value.
+        # Click expects the name of the option in front of each value: --models a --models b.
         repeated: list[str] = []
         for option, values in lists.items():
             for value in values:

@@ -45,7 +45,12 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
     show_default=True,
     help="HTML file to write.",
 )
-@click.option("--write", "folder", type=click.Path(path_type=Path), help="Only write the configurations to a folder.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Write the configurations to this folder instead of running them.",
+)
 @click.option("--dry-run", is_flag=True, help="Check the models and show the plan, but do not run anything.")
 @executor_options
 @results_option
@@ -59,6 +64,7 @@ def card() -> None:
     file, or options such as '{name: openai, base_url: …, model: …}'. Evaluations that do not apply to a model are
     listed with the reason.
 
-    By default, the card gives a first impression from sentences written for it. With --data published, it uses
-    published data sets and shows published results next to the numbers; fetch the data first with lmassay data get.
+    By default, the models are evaluated on sentences that were written for this command, which gives a first
+    impression. With --data published, they are evaluated on published data sets, and published results are shown next
+    to the numbers; fetch the data first with lmassay data get.
     """

@@ -22,20 +22,21 @@ from lmassay.cli.options import calls, json_option, only_option, results_option,
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help='Compute how many examples the gate --fail-if "accuracy<-0.02" needs.',
+    help='Condition such as "accuracy<-0.02": compute how many examples lmassay compare --fail-if needs to judge it.',
 )
 @click.option(
     "--pass-only-if",
     "requirements",
     metavar="CONDITION",
     multiple=True,
-    help='Compute how many examples the gate --pass-only-if "accuracy>-0.02" needs.',
+    help='Condition such as "accuracy>-0.02": compute how many examples lmassay compare --pass-only-if needs to pass.',
 )
 @click.option(
     "--like",
     metavar="RUN",
     multiple=True,
-    help="Use the clusters and scores of an earlier run. Give it twice to use the changes between two runs.",
+    help="Base this computation on the clusters and scores of an earlier run. Give it twice to use the changes between "
+    "two runs.",
 )
 @click.option(
     "--online",
@@ -49,6 +50,6 @@ def check() -> None:
     """Check a configuration and show its runs, without sending requests or writing anything.
 
     This checks keys, files, scorers and what the model can do, and counts the requests. With --fail-if or
-    --pass-only-if, it also computes how many examples such a gate of `lmassay compare` needs. Only --online contacts a
-    server.
+    --pass-only-if, it also computes how many examples `lmassay compare` needs to judge this condition. Only --online
+    contacts a server.
     """

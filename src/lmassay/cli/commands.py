@@ -51,13 +51,13 @@ _CORE = {
     ),
     "Compatibility commands": (),
 }
-# Names that can be typed without quotes and completed by a shell.
+# Such names can be typed without quotes and completed by a shell.
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class CommandTable:
-    """The usable commands by section of the help screen, and the problems with all others."""
+    """The usable commands by section of the help screen, and why the other commands cannot be used."""
 
     sections: Mapping[str, Sequence[Command]]
     problems: Sequence[PluginProblem]
@@ -79,6 +79,7 @@ def command_table() -> CommandTable:
 
 @functools.cache
 def _table_with(installed: InstalledEvaluations) -> CommandTable:
+    """Return the table with the core's commands and those of installed evaluations."""
     sections = {title: list(commands) for title, commands in _CORE.items()}
     # Name of a command → the package that has it.
     package_of_command: dict[str, str] = {}

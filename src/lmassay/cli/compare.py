@@ -14,6 +14,7 @@ _DEFAULT_FLIPS = 10
 
 
 def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """Return the value of ``--flips`` as a number, or raise a UserError."""
     if value is None:
         return None
     if value.isdecimal():
@@ -47,7 +48,8 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     is_flag=False,
     flag_value=str(_DEFAULT_FLIPS),
     callback=_number_of_flips,
-    help=f"List examples whose score changed: up to N of each kind, {_DEFAULT_FLIPS} if N is not given.",
+    help="List examples whose score changed: up to N that fell from 1 to 0 and N that rose from 0 to 1, or the N "
+    f"largest changes of a graded score.  [default N: {_DEFAULT_FLIPS}]",
 )
 @click.option(
     "-o",
@@ -60,14 +62,16 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 1 if there is evidence for this: "accuracy<-0.02", "accuracy<-2%", "accuracy worse by 0.02".',
+    help='Exit with 1 if there is evidence for this condition on NEW - BASE: "accuracy<-0.02" (an absolute '
+    'difference), "accuracy<-2%" (a share of the value of BASE) or "accuracy worse by 0.02".',
 )
 @click.option(
     "--pass-only-if",
     "requirements",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 0 only if there is evidence for this: "accuracy>-0.02", "accuracy not worse by 0.02".',
+    help='Exit with 0 only if there is evidence for this condition on NEW - BASE: "accuracy>-0.02", "accuracy>-2%" (a '
+    'share of the value of BASE) or "accuracy not worse by 0.02".',
 )
 @click.option(
     "--alpha",
@@ -76,7 +80,11 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     show_default=True,
     help="Significance level.",
 )
-@click.option("--allow-incomplete", is_flag=True, help="Let the gate judge unfinished runs and runs with errors.")
+@click.option(
+    "--allow-incomplete",
+    is_flag=True,
+    help="Let --fail-if and --pass-only-if judge unfinished runs and runs with errors.",
+)
 @click.option(
     "--base-results",
     type=click.Path(path_type=Path, file_okay=False),
@@ -88,13 +96,14 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
 def compare() -> None:
     """Compare each NEW run with BASE on the examples they share.
 
-    The table shows the difference, its confidence interval and a paired test.
+    The table shows the difference NEW - BASE, its confidence interval and a paired test.
 
-    Two options turn the command into a gate for CI. --fail-if exits with 1 if there is evidence of a change beyond the
-    threshold, otherwise with 0. --pass-only-if exits with 0 if there is evidence against such a change, otherwise with
-    1. Both exit with 2 if the data do not allow a judgement. With several conditions or runs, the p-values of --fail-if
-    are adjusted for their number.
+    Two options turn the command into a gate for CI: a check whose exit code can fail a build. --fail-if
+    exits with 1 if there is evidence that its condition holds, such as a drop beyond the threshold, otherwise with 0.
+    --pass-only-if exits with 0 if there is evidence that its condition holds, such as no drop beyond the threshold,
+    otherwise with 1. Both exit with 2 if the data do not allow a judgement. The p-values of --fail-if are adjusted for
+    the number of conditions and runs.
 
-    A gate judges every run of a sweep if you write latest for both BASE and NEW and name the results folder of BASE
-    with --base-results.
+    To let the gate judge every run of a sweep, write "latest" for both BASE and NEW and name the results folder of
+    BASE with --base-results.
     """

@@ -32,7 +32,7 @@ def completion(shell: str) -> None:
     SHELL is bash, zsh or fish.
 
     \b
-    To try it in this bash: eval "$(lmassay completion bash)"
+    To try it in the current bash: eval "$(lmassay completion bash)"
     """
     from lmassay.cli import app
 
@@ -92,6 +92,7 @@ def _starting_with(beginning: str, names: Iterable[str]) -> list[str]:
 
 
 def _results_of(ctx: click.Context) -> Path:
+    """Return the results folder that the command line names so far, or the default one."""
     from lmassay.storage.commands import default_results
 
     folder = ctx.params.get("results")
@@ -101,9 +102,10 @@ def _results_of(ctx: click.Context) -> Path:
 
 
 def _run_ids(folder: Path) -> list[str]:
-    """Return the ids in a results folder, the latest first; nothing if the folder cannot be read.
+    """Return the ids in a results folder, the latest first; an empty list if the folder cannot be read.
 
-    They are read directly from the file, because the user has pressed a key and is waiting.
+    They are read directly from the database: opening a store takes longer, and the user has pressed a key and is
+    waiting.
     """
     import sqlite3
 

@@ -38,7 +38,7 @@ def listing(kind: str, explain: Hook | None = None, example: str = "") -> click.
     command.help = (
         f"List the {kind}s that are built in or come from installed packages.\n\n"
         "To use your own, write path/file.py:Name in a configuration. With NAME, explain every option of "
-        "the named ones: type, default, meaning and an example."
+        f"these {kind}s: type, default, meaning and an example."
     )
     return command
 

@@ -1,4 +1,6 @@
-"""Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.table_output`.
+"""Print messages for the user on standard error, and JSON on standard output.
+
+Tables are printed by :mod:`lmassay.cli.table_output`.
 
 Secrets are blanked out of everything that these functions print, and terminal control characters are replaced.
 """
@@ -26,14 +28,17 @@ _shared_console: Console | None = None
 
 
 def stderr_console() -> Console:
-    """Return standard error, or the console of a progress display that is on the screen."""
+    """Return a console for standard error: that of a progress display while one is on the screen, else a new one."""
     from rich.console import Console
 
     return _shared_console or Console(stderr=True, highlight=False)
 
 
 def use_shared_console(console: Console | None) -> None:
-    """Print messages through the console of a progress display while it is on the screen, so that they do not clash."""
+    """Print all messages through this console from now on; None ends that.
+
+    A progress display passes its console, so that messages do not overwrite the display while it is on the screen.
+    """
     global _shared_console
     _shared_console = console
 
@@ -96,7 +101,8 @@ def show_warnings() -> None:
             # The text instead of the object, which Python would print without blanking out secrets.
             show_other_warning(replace_controls(redact(str(message))), category, filename, lineno, file, line)
             return
-        # A hook that fails for each example may give a different reason each time, so it is identified by its name.
+        # A hook that fails for each example may give a different reason each time. The key is the name of the hook, so
+        # that only its first failure is shown.
         key = message.part if isinstance(message, HookWarning) else str(message)
         if key not in already_shown:
             already_shown.add(key)
@@ -117,7 +123,7 @@ class _RedactingFormatter(logging.Formatter):
 
 
 def redact_logs() -> None:
-    """Blank out secrets in what libraries log, which Python prints on standard error."""
+    """Blank out secrets in the log records of libraries, which Python prints on standard error."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_RedactingFormatter())
 

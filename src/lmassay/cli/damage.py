@@ -1,4 +1,4 @@
-"""How commands that show several runs report the damaged ones."""
+"""Warnings about damaged runs, for commands that show several runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def damage_messages(records: Iterable[RunRecord]) -> list[str]:
 
 
 def warn_about_damage(messages: Sequence[str], results: Path) -> None:
-    """Print at most three lines about damaged runs: one damaged page of the database can affect many runs."""
+    """Print the messages about damaged runs, in at most three lines: one damaged database page can affect many runs."""
     printed = messages if len(messages) <= _MAX_WARNINGS else messages[: _MAX_WARNINGS - 1]
     for message in printed:
         warn(message)

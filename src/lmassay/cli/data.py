@@ -36,7 +36,7 @@ def data(context: click.Context, as_json: bool) -> None:
 @data.command(epilog="Example: lmassay data get blimp bbq", short_help="Download data sets and verify them.")
 @_names
 @click.option("--all", "everything", is_flag=True, help="Download every data set of the catalogue.")
-@click.option("--partial", is_flag=True, help="Succeed even if the source does not have all files.")
+@click.option("--partial", is_flag=True, help="Exit with 0 even if the source does not have all files.")
 @calls("lmassay.cli.actions.data:get")
 def get() -> None:
     """Download data sets and verify every file.

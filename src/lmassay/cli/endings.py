@@ -1,4 +1,4 @@
-"""The format of an output file: the ending of ``-o`` decides it, and an unknown ending is refused."""
+"""Determine the format of an output file by the ending of ``-o``; an unknown ending is refused."""
 
 from __future__ import annotations
 

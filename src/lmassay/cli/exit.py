@@ -54,7 +54,7 @@ USER_FIXABLE_ERRNOS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which is handled like Ctrl-C: answers so far are stored, and the run can be resumed."""
+    """Raised on SIGTERM, which is handled like Ctrl-C: answers so far are stored, and the run can be resumed."""
 
 
 def handle_sigterm() -> None:
@@ -63,7 +63,7 @@ def handle_sigterm() -> None:
     def stop(number: int, frame: Any) -> NoReturn:
         raise Terminated
 
-    # Only the main thread may install a handler, and a process that was started to ignore SIGTERM should ignore it.
+    # Only the main thread may install a handler. A process whose parent made it ignore SIGTERM must go on ignoring it.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, stop)
 
@@ -111,7 +111,7 @@ def _redirect_to_null(stream: TextIO) -> None:
 # --- mistakes on the command line -------------------------------------------------------------------------------------
 
 
-# Not every version of click has an exception class for each mistake, but all versions use these messages.
+# Some versions of click lack an exception class for some of these mistakes, but all versions use these messages.
 _INVALID_CHOICE = re.compile(r"^'(.*)' is not one of ")
 _NO_COMMAND = re.compile(r"^No such command '(.*)'")
 _LINE_BREAK = re.compile(r"\s*\n\s*")

@@ -41,5 +41,5 @@ from lmassay.interchange import RELATIONSHIPS
 def export() -> None:
     """Export a run: every example with its state, scores, texts and error, or in the format of another tool.
 
-    RUN is an id, the beginning or end of an id, or latest, which is the default.
+    RUN is an id, the beginning or end of an id, or "latest", which is the default.
     """

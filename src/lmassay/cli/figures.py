@@ -60,6 +60,7 @@ from lmassay.cli.options import calls, results_option
 def figures() -> None:
     """Write each figure of a report to a file. Without RUN, the report is about all runs of the latest command.
 
-    Figures are laid out for the width, with text of at least 7 pt. PDF files embed their fonts. The same runs always
-    give the same bytes, so figures can be committed. PDF, PNG and outlines need pip install 'lmassay[figures]'.
+    Figures are laid out for the chosen width, with text of at least 7 pt. PDF files embed their fonts. The same runs
+    always give the same bytes, so figures can be kept under version control. PDF, PNG and outlines need pip install
+    'lmassay[figures]'.
     """

@@ -19,7 +19,8 @@ from lmassay.cli.options import calls
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write; for other starting points, the folder.  [default: NAME.yaml; the current folder]",
+    help="File to write; for starting points other than tasks, the folder to write to.  [default: NAME.yaml, or the "
+    "current folder]",
 )
 @click.option(
     "--model",
@@ -34,7 +35,7 @@ def init() -> None:
     NAME is a task (robustness, syntax, minimal_pairs, bias, fewshot) or another starting point (scorer, model, task …).
     If you leave it out, lmassay lists everything that it can write.
 
-    A configuration runs as it is written: with sample data and a tiny model in a Python file. Then replace both with
-    your own, or name a model with --model. If that model needs an installation or a download, lmassay prints the
+    A configuration can be run as it is written, with sample data and a tiny model in a Python file. Then replace both
+    with your own, or name a model with --model. If that model needs an installation or a download, lmassay prints the
     commands to run first. On a terminal it offers to run them; with --yes it runs them.
     """

@@ -32,6 +32,8 @@ def component_names() -> Sequence[str]:
 
 
 def _explanation_of(name: str) -> click.Command:
+    """Return a command that explains the options of a model."""
+
     @click.command(name, help=f"Explain the options of the model {name}.")
     @json_option
     def explain(as_json: bool) -> None:
@@ -54,8 +56,8 @@ def _explanation_of(name: str) -> click.Command:
 def models(context: click.Context, as_json: bool) -> None:
     """List the models that are built in or come from installed packages.
 
-    With NAME, explain every option of a model: type, default, meaning and an example. Use your own model as
-    path/file.py:Name. The commands get and ls manage models that run on this machine.
+    With NAME, explain every option of a model: type, default, meaning and an example. To use your own model, write
+    path/file.py:Name in a configuration. The commands get and ls manage models that run on this machine.
     """
     if context.invoked_subcommand is None:
         # Imported here, so that the help of the commands is fast.

@@ -64,7 +64,7 @@ def results_option(function: F) -> F:
 
 
 def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:
-    """Return the named runs, each once. If no name is given, return all runs of the latest command."""
+    """Return the runs with these names, each once. If no name is given, return all runs of the latest command."""
     if not names:
         latest = store.run("latest")
         return [record for record in store.runs() if record.sweep == latest.sweep]
@@ -142,6 +142,7 @@ class ExecutorChoice:
             executor.close()
 
     def _create(self) -> Executor:
+        """Create the executor, or raise a ConfigError if the options contradict each other."""
         from lmassay.running.executors import DaskExecutor, InProcessExecutor, ProcessExecutor
 
         uses_dask = self.executor == "dask" or (self.executor is None and self.scheduler is not None)
@@ -155,7 +156,7 @@ class ExecutorChoice:
             raise ConfigError(f"--scheduler requires --executor dask, not --executor {self.executor}")
         wants_several = (self.workers or 1) > 1
         if self.executor == "here" and wants_several:
-            raise ConfigError("--executor here uses one process; leave it out to use several --workers")
+            raise ConfigError("--executor here uses one process; leave out --executor to use several --workers")
         if self.executor == "processes" or wants_several:
             return ProcessExecutor(self.workers or _DEFAULT_PROCESSES)
         return InProcessExecutor()
@@ -178,8 +179,8 @@ def executor_options(function: F) -> F:
     def wrapped(*args: Any, executor: str | None, workers: int | None, scheduler: str | None, **options: Any) -> Any:
         return function(*args, execution=ExecutorChoice(executor, workers, scheduler), **options)
 
-    # Click lists options in the reverse order of decoration. AddedOption: the compatibility commands use these options,
-    # too, but the programs they imitate do not have them.
+    # Click lists options in the reverse order of decoration. They are AddedOptions, because compatibility commands use
+    # them, too, but the programs that those commands imitate do not have them.
     wrapped = click.option(
         "--scheduler",
         cls=AddedOption,

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line every half minute in a log file."""
+"""Show progress on standard error: a bar on a terminal, a line every half minute in a log file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SECONDS_BEFORE_BAR = 1.0
 # Between two runs of a command, the display should not disappear for a whole second.
 _SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
-# How often a log file is checked for a line that is due although no example has advanced.
+# A line may be due in a log file although no example has advanced, so this is checked at these intervals.
 _SECONDS_BETWEEN_CHECKS = 1.0
 # The remaining time is shown only above these amounts; below them, the estimate would jump with every update.
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
@@ -51,7 +51,7 @@ _NAME_COLUMN = Column(ratio=1, no_wrap=True, overflow="ellipsis")
 
 
 class Advance(Protocol):
-    """A callback that is called with the number of examples done (a fraction counts) and the total, if known."""
+    """A callback that receives the number of examples done (fractions are allowed), and the total if it is known."""
 
     def __call__(self, done: float, total: int | None, /) -> None: ...
 
@@ -104,12 +104,13 @@ def progress_bar(description: str, *, counts_bytes: bool = False) -> Iterator[Ad
 def _can_animate(console: Console) -> bool:
     """Return whether the output can show a moving bar.
 
-    With FORCE_COLOR, rich treats even a file as a terminal, hence the last test.
+    With FORCE_COLOR, rich treats even a file as a terminal, so standard error itself is also asked.
     """
     return console.is_terminal and not console.is_dumb_terminal and sys.stderr.isatty()
 
 
 def _log_lines(description: str, counts_bytes: bool) -> Advance:
+    """Return a callback that prints a line with the progress, at most every half minute."""
     started = time.monotonic()
     last_line = started
 
@@ -205,11 +206,11 @@ class ProgressDisplay(Protocol):
         """
 
     def ended(self, run: str) -> None:
-        """Mark a run as finished that was finished together with others, outside of ``work``."""
+        """Mark a run as finished. It is needed for a run that was finished without a ``work`` block of its own."""
 
 
 class LineDisplay:
-    """Prints a line when a run begins and shows the progress of this run while it lasts."""
+    """Prints a line when a run begins, and shows a progress bar of this run until it ends."""
 
     @contextmanager
     def work(self, run: str, description: str, unit: str = "example") -> Iterator[Advance]:
@@ -223,10 +224,10 @@ class LineDisplay:
 
 
 class SweepDisplay:
-    """Shows the progress of all runs of a command in one place: on a terminal one bar, in a log file lines.
+    """Shows the progress of all runs of a command together: on a terminal as one bar, in a log file as lines.
 
-    ``sizes`` has the number of examples of each run, in the order of the runs; None if it is unknown. On a terminal,
-    the bar names the run it works on; in a log file, each run has a line at its beginning.
+    ``sizes`` maps the id of each run, in the order of the runs, to its number of examples, or None if it is unknown.
+    On a terminal, the name of the current run is above the bar; in a log file, a line names each run when it begins.
     """
 
     def __init__(self, sizes: Mapping[str, int | None]) -> None:
@@ -307,10 +308,11 @@ class SweepDisplay:
         return total
 
     def _done_by_command(self, state: _RunState) -> float:
-        """Return how many examples of all runs are done; a run that failed or was stopped counts as done."""
+        """Return how many examples of all runs are done. All examples of a run that failed or was stopped count."""
         return state.done + sum(self._sizes[run] or 0 for run in self._finished)
 
     def _share(self, state: _RunState) -> float | None:
+        """Return the share of the examples of all runs that is done; None if their number is unknown."""
         total = self._total_of_command()
         if not total:
             return None
@@ -337,7 +339,7 @@ def _repeated(action: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _RunState:
-    """How many examples of a run are done."""
+    """A run in progress, and how many of its examples are done."""
 
     run: str
     unit: str
@@ -414,7 +416,10 @@ class _LiveBar(ProgressColumn):
 
 
 class BoardDisplay:
-    """Shows all runs of a command at once on a terminal: one bar for each group of runs, from beginning to end."""
+    """Shows all runs of a command on a terminal, with one bar for each group of runs.
+
+    ``group_of_run`` maps the id of each run to the name of its group. All bars are shown from the beginning to the end.
+    """
 
     def __init__(self, group_of_run: Mapping[str, str]) -> None:
         self._console = stderr_console()

@@ -25,7 +25,7 @@ from lmassay.cli.table_options import table_options
     "--format",
     "form",
     type=click.Choice(("html", "md", "tex", "csv")),
-    help="HTML page, Markdown, LaTeX, or all results as CSV.  [default: by the suffix of -o]",
+    help="HTML page, Markdown, LaTeX, or all results as CSV.  [default: by the ending of -o]",
 )
 @click.option("--fragment", is_flag=True, help="LaTeX: write only the tables, to include them in your own document.")
 @click.option("--figures", type=click.Path(path_type=Path, file_okay=False), help="Write each figure to this folder.")

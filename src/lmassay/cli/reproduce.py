@@ -24,7 +24,11 @@ _DEFAULT_GPU_PRICE = 2.0
     help="Run only this published model, from a folder or from the hub's cache; repeatable.",
 )
 @click.option(
-    "--part", "patterns", metavar="PART", multiple=True, help="Run only this part (* is allowed); repeatable."
+    "--part",
+    "patterns",
+    metavar="PART",
+    multiple=True,
+    help="Run only this part; * stands for any characters; repeatable.",
 )
 @click.option("--estimate", "only_estimate", is_flag=True, help="Print the estimated time and cost, and run nothing.")
 @click.option(

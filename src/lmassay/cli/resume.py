@@ -14,7 +14,7 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
 )
 @click.option("--budget-tokens", type=click.IntRange(min=1), help="New limit in tokens; a limit in USD stays.")
 @click.option(
-    "--retry-failed", is_flag=True, help="Repeat trainings that failed. Without it, only what is missing is trained."
+    "--retry-failed", is_flag=True, help="Repeat trainings that failed. Without it, only missing trainings are done."
 )
 @executor_options
 @results_option

@@ -20,7 +20,7 @@ def rm() -> None:
     """Remove runs with their examples, results, costs, notes and trained models.
 
     Name runs, or select them with the same options as in `lmassay ls`. On a terminal, the command lists the runs and
-    asks; otherwise it requires --yes. A run in progress cannot be removed.
+    asks for confirmation; otherwise it requires --yes. A run in progress cannot be removed.
 
     Cached answers stay, so that a repeated run does not request (and pay for) them again; --answers deletes those that
     no other run uses.

@@ -19,9 +19,13 @@ from lmassay.cli.options import calls, executor_options, json_option, only_optio
 @click.option(
     "--budget-usd",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop when this many USD are spent, for all runs together; like the key budget.",
+    help="Stop when all runs together have spent this many USD; same as budget.usd in the configuration.",
 )
-@click.option("--budget-tokens", type=click.IntRange(min=1), help="Stop when this many tokens are used.")
+@click.option(
+    "--budget-tokens",
+    type=click.IntRange(min=1),
+    help="Stop when all runs together have used this many tokens; same as budget.tokens.",
+)
 @only_option
 @strict_option
 @click.option("--dry-run", is_flag=True, help="Check the configuration and show the plan, but do not run it.")

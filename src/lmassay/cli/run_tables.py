@@ -54,7 +54,7 @@ _NONE_SCORED = " could be scored"
 
 
 def brief_note(record: RunRecord) -> str:
-    """Return why a run is not done, without the reasons for unscored examples, which are printed below."""
+    """Return why a run is not done, without the reasons why examples are unscored, which are printed below."""
     beginning, reasons_follow, _ = record.note.partition(f"{_NONE_SCORED} (")
     if not reasons_follow:
         return record.note
@@ -67,7 +67,8 @@ def brief_note(record: RunRecord) -> str:
 def print_run(record: RunRecord, store: Store, *, everything: bool = False, with_signature: bool = False) -> None:
     """Print the results of a run, its most frequent errors, why examples are unscored, its cost, tags and note.
 
-    A task with many results puts some metrics first; only these are printed, by group, unless ``everything`` is set.
+    A task with many results declares which metrics come first. Only these are printed, by group, unless ``everything``
+    is set.
     """
     state = record.status
     if record.note:
@@ -149,6 +150,7 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
 
 
 def _print_overview_part(title: str, overview: Overview) -> None:
+    """Print a part of an overview as a table that fits on the terminal."""
     headers = _overview_headers(overview, " ")
     rows = _overview_rows(overview, " ")
     if sum(_column_widths(headers, rows)) > stdout_console().width:
@@ -158,8 +160,9 @@ def _print_overview_part(title: str, overview: Overview) -> None:
         label_width = stdout_console().width - sum(_column_widths(headers, rows)[1:])
         for row in rows:
             row[0] = "\n".join(_wrapped_label(str(row[0]), label_width))
-    numbers = range(1, len(headers))
-    print_table(title, headers, rows, right=numbers, whole=numbers)
+    # Columns of numbers; the first column has the groups.
+    numeric_columns = range(1, len(headers))
+    print_table(title, headers, rows, right=numeric_columns, whole=numeric_columns)
 
 
 def _fits_terminal(overview: Overview) -> bool:
@@ -174,7 +177,7 @@ def _fits_terminal(overview: Overview) -> bool:
 
 
 def _overview_headers(overview: Overview, separator: str) -> list[str]:
-    """Return the headers; those of counts have two words, with a space or a line break between them."""
+    """Return the headers. Those of counts have two words; ``separator``, a space or a line break, is between them."""
     headers = ["group", *overview.metrics]
     if len(overview.counted) == 1:
         headers.append("n")
@@ -186,6 +189,7 @@ def _overview_headers(overview: Overview, separator: str) -> list[str]:
 
 
 def _overview_rows(overview: Overview, separator: str) -> list[list[object]]:
+    """Return the rows; ``separator`` is between a value and its interval."""
     rows: list[list[object]] = []
     for depth, label, results in overview.rows:
         row: list[object] = ["  " * depth + label]
@@ -212,7 +216,7 @@ def _column_widths(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 
 def _wrapped_label(label: str, width: int) -> list[str]:
-    """Return the lines of a label; further lines are indented under the first, if their words leave room for that."""
+    """Return the lines of a label. Lines after the first are indented, if their longest word leaves room for that."""
     width = max(width, _MIN_LABEL_WIDTH)
     if cell_len(label) <= width:
         return [label]
@@ -238,14 +242,15 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     table = _table_of_runs(records, store, narrow=False)
     if not fits(table.headers, table.rows):
         table = _table_of_runs(records, store, narrow=True)
-    numbers = range(table.names, len(table.headers) - 1)
+    # The columns between those that name the run and the last one, which has its id.
+    numeric_columns = range(table.name_columns, len(table.headers) - 1)
     command = command_on_results(store.folder, "show", "RUN")
     print_table(
         f"{counted(len(records), 'run')}; full results of a run: {command}",
         table.headers,
         table.rows,
-        right=numbers,
-        whole=(*numbers, len(table.headers) - 1),
+        right=numeric_columns,
+        whole=(*numeric_columns, len(table.headers) - 1),
     )
     ids_by_status: dict[str, list[str]] = {}
     for record in records:
@@ -258,11 +263,12 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         print_sentence(note)
     for metric in _metrics_that_count_rows(records):
         print_sentence(f"n, errors and unscored are those of {metric} and count rows; an example may have several.")
+    has_several_tasks = len({record.task for record in records}) > 1
     for record in records:
         reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record), record.unit)
         if reasons:
-            # Runs of several tasks on the same data have the same label.
-            task = f"{record.task}: " if len({other.task for other in records}) > 1 else ""
+            # Runs of several tasks on the same data have the same label, so the task is named, too.
+            task = f"{record.task}: " if has_several_tasks else ""
             print_sentence(f"{task}{record.title}: unscored: {reasons}")
     amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
     print_total_spending([spent for spent in amounts if spent is not None])
@@ -274,10 +280,10 @@ class _RunsTable:
 
     headers: list[str]
     rows: list[list[object]]
-    names: int
-    """How many columns name the run."""
+    name_columns: int
+    """How many columns, from the left, name the run."""
     results: list[Result]
-    """The results in the table."""
+    """The results that the cells show."""
 
 
 def _table_of_runs(records: Sequence[RunRecord], store: Store, *, narrow: bool) -> _RunsTable:
@@ -332,7 +338,7 @@ def _short_id(record: RunRecord) -> str:
 def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
     """Return the numbers of examples that were scored, have errors, and are unscored.
 
-    They are those of the first result; if a run has no results, its examples are counted.
+    The numbers are those of the first result. If a run has no results, its examples are counted.
     """
     if record.results:
         first = record.results[0]
@@ -342,7 +348,7 @@ def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
 
 
 def _metrics_that_count_rows(records: Sequence[RunRecord]) -> list[str]:
-    """Return the metrics whose counts :func:`_counts` returns, if these are of something other than examples."""
+    """Return the metrics whose counts :func:`_counts` returns, if they count something other than examples."""
     metrics: dict[str, None] = {}
     for record in records:
         if record.results:

@@ -17,8 +17,8 @@ from lmassay.cli.options import calls, json_option, results_option
 @json_option
 @calls("lmassay.cli.actions.show:show")
 def show() -> None:
-    """Show the results of a run with intervals, n, errors and unscored examples.
+    """Show the results of a run with intervals, and how many examples were scored (n), failed or are unscored.
 
-    RUN is an id, the beginning or end of an id, or latest, which is the default. If a task has hundreds of results,
+    RUN is an id, the beginning or end of an id, or "latest", which is the default. If a task has hundreds of results,
     only the main ones are shown; --all and --json show all of them.
     """

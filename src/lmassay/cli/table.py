@@ -30,8 +30,8 @@ from lmassay.cli.table_options import table_options
 def table() -> None:
     """Print or write a table of runs; without RUN and filters, of all runs of the latest command.
 
-    KEY is model, label, task, metric, a key of the configuration that the runs differ in (task.attack, or just attack;
-    method; seed), or a group of examples (category). Join two keys with a comma.
+    KEY is one of: model, label, task, metric; a key of the configuration that the runs differ in, such as task.attack
+    (or just attack), method or seed; or a group of examples, such as category. Join two keys with a comma.
 
     The best number of a column, or of a row if the columns are models, is bold if it is significantly better than
     all others. The tests are paired, on the examples that the runs share, and adjusted by Holm's method. Numbers that

@@ -1,4 +1,4 @@
-"""The options that describe a table of runs, for every command that writes one."""
+"""The options that describe a table of runs, shared by all commands that write one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,25 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--rows", metavar="KEY", default="", help="What the rows are.  [default: what the runs differ in]"),
+    click.option(
+        "--rows",
+        metavar="KEY",
+        default="",
+        help="What each row stands for, such as model.  [default: what the runs differ in]",
+    ),
     click.option(
         "--columns",
         metavar="KEY",
         default="",
-        help="What the columns are.  [default: the metrics; with one --metric, the remaining key]",
+        help="What each column stands for.  [default: the metrics; with one --metric, another key that the runs differ "
+        "in]",
     ),
     click.option(
-        "--metric", "metrics", metavar="METRIC", multiple=True, help="Metric; repeatable.  [default: the main ones]"
+        "--metric",
+        "metrics",
+        metavar="METRIC",
+        multiple=True,
+        help="Metric to show; repeatable.  [default: the main metrics]",
     ),
     click.option("--digits", type=click.IntRange(0, 12), help="Number of decimals.  [default: 3]"),
     click.option("--interval", "with_intervals", is_flag=True, help="Show the confidence interval below each number."),
@@ -32,14 +42,14 @@ _OPTIONS = (
     click.option(
         "--alpha",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Level of the tests.  [default: 0.05]",
+        help="Significance level of the tests.  [default: 0.05]",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The values of these options."""
+    """The values of the options that describe a table."""
 
     rows: str
     columns: str
@@ -52,12 +62,12 @@ class TableOptions:
 
     @property
     def choose_contents(self) -> bool:
-        """Whether rows, columns or metrics are given; a report has such a table only then."""
+        """Whether rows, columns or metrics are given; only then does a report begin with such a table."""
         return bool(self.rows or self.columns or self.metrics)
 
     @property
     def describe_a_table(self) -> bool:
-        """Whether an option is given that has no meaning without a table."""
+        """Whether an option is given that only describes a table, such as the number of digits."""
         has_flag = self.with_intervals or self.with_n
         return has_flag or self.caption != "" or self.digits is not None or self.alpha is not None
 

@@ -1,4 +1,4 @@
-"""Tables and sentences among the results, on standard output."""
+"""Print tables, and sentences between them, on standard output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fits(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
 
 
 def print_sentence(text: str) -> None:
-    """Print a sentence among the results: wrapped between words on a terminal, on one line in a file."""
+    """Print a sentence on standard output: wrapped between words on a terminal, on one line in a file or pipe."""
     console = stdout_console()
     console.print(Text(without_controls(text)), soft_wrap=console.width == UNLIMITED_WIDTH)
 
@@ -65,7 +65,10 @@ def print_table(
     right: Sequence[int] = (),
     whole: Sequence[int] = (),
 ) -> None:
-    """Print a table. Columns in ``right`` are aligned right; cells of columns in ``whole`` are never wrapped.
+    """Print a table.
+
+    ``right`` and ``whole`` are indices of columns: those in ``right`` are aligned right, and the cells of those in
+    ``whole`` are never wrapped.
 
     On a terminal that is too narrow for the table, each row is printed as a list with one cell per line.
     """
@@ -131,17 +134,17 @@ def _column_width(cells: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnSpace:
-    """How much room a column needs."""
+    """The widths that suit a column, in characters."""
 
     least: int
-    """The width below which it cannot be read."""
+    """The width below which the column cannot be read."""
     full: int
     """The width in which no cell is wrapped."""
     is_numeric: bool
 
 
 def _column_space(cells: Sequence[str], is_numeric: bool, is_whole: bool) -> _ColumnSpace:
-    """Return how much room a column needs.
+    """Return the widths that suit a column with these cells.
 
     Columns that must stay whole need their full width. Numbers are never broken, and an interval only between its two
     ends. Other text is wrapped between words; a word that is longer than the minimum width may be broken.
@@ -228,6 +231,7 @@ def _pieces(line: str, width: int) -> Iterator[str]:
 
 
 def _print_as_lists(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print each row as a list of header and cell; the first cell is the title of the list."""
     headers = [" ".join(without_controls(column).split()) for column in columns]
     for first, *cells in rows:
         if str(first):

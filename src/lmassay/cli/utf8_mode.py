@@ -1,4 +1,4 @@
-"""File names in any locale: lmassay can use names that are not ASCII, even if the locale is ASCII."""
+"""Make file names that are not ASCII usable in every locale, even if the encoding of the locale is ASCII."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmassay.errors import UserError
 
 
 def restart_in_utf8_mode() -> None:
-    """Start Python again in its UTF-8 mode if file names are ASCII here; otherwise, return.
+    """Start Python again in its UTF-8 mode if it would encode file names as ASCII; otherwise, return.
 
     Python does this itself for the locale C, unless a variable such as PYTHONUTF8=0 prevents it.
     """
@@ -25,7 +25,7 @@ def restart_in_utf8_mode() -> None:
 
 
 def is_restart_needed(system: str, file_name_encoding: str) -> bool:
-    """Return whether file names that are not ASCII would be unusable. On Windows, they are always Unicode.
+    """Return whether file names that are not ASCII would be unusable. On Windows, file names are always Unicode.
 
     >>> is_restart_needed("posix", "ascii"), is_restart_needed("posix", "utf-8"), is_restart_needed("nt", "utf-8")
     (True, False, False)

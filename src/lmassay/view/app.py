@@ -1,4 +1,4 @@
-"""The addresses of the view, and the pages that only read."""
+"""The addresses of the view, and the pages that only show something."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from lmassay.view.templating import render
 
 _MAX_DIGITS = 15
 Parts = Mapping[str, str]
-"""The parts of a page that change while a run is in progress: name → HTML."""
+"""The parts of a page that may change while a run is in progress: name → HTML."""
 
 
 def application(context: Context) -> Starlette:
-    """Return the application, without the guard in front of it."""
+    """Return the application. It answers every request; :class:`~lmassay.view.guard.Guard` must protect it."""
     pages = Pages(context)
     documents = Documents(context)
     changes = Changes(context)
@@ -81,7 +81,7 @@ class Pages:
     # --- the list -------------------------------------------------------------------------------------------------
 
     def runs(self, request: Request) -> Response:
-        """The list of runs."""
+        """Show the list of runs."""
         snapshot = self.context.folder.snapshot()
         query = ListQuery.of(request.query_params)
         parts = self._list_parts(snapshot, query)
@@ -95,7 +95,7 @@ class Pages:
         )
 
     def runs_live(self, request: Request) -> Response:
-        """The parts of the list, or 204 if the folder has not changed since the version that the browser has."""
+        """Send the parts of the list, or status 204 if the folder is unchanged since the browser's version."""
         snapshot = self.context.folder.snapshot()
         if _is_unchanged(request, snapshot):
             return Response(status_code=204)
@@ -114,7 +114,7 @@ class Pages:
     # --- a run ----------------------------------------------------------------------------------------------------
 
     def run(self, request: Request) -> Response:
-        """The page of a run."""
+        """Show a run."""
         snapshot = self.context.folder.snapshot()
         state = run_of(snapshot, request.path_params["run"])
         query = ExampleQuery.of(request.query_params)
@@ -141,7 +141,7 @@ class Pages:
         )
 
     def run_live(self, request: Request) -> Response:
-        """The parts of a run's page, or 204 if the folder has not changed since the version that the browser has."""
+        """Send the parts of a run's page, or status 204 if the folder is unchanged since the browser's version."""
         snapshot = self.context.folder.snapshot()
         run = run_of(snapshot, request.path_params["run"]).record.id
         if _is_unchanged(request, snapshot):
@@ -164,7 +164,7 @@ class Pages:
     # --- an example -----------------------------------------------------------------------------------------------
 
     def example(self, request: Request) -> Response:
-        """The page of one example."""
+        """Show one example."""
         state = run_of(self.context.folder.snapshot(), request.path_params["run"])
         digits = request.path_params["position"]
         # A longer number would be too large for the store.
@@ -209,9 +209,10 @@ def _first_commands(folder: Path) -> list[str]:
 
 
 def _version(snapshot: Snapshot, parts: Parts) -> str:
+    """Return the version of a page: that of the folder, a dot, and a digest of the parts."""
     texts = "\n".join(parts.values())
     digest = hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()
-    # The first part says whether the folder has changed, without rendering the page again.
+    # By the version of the folder alone, `_is_unchanged` tells whether the page must be rendered again.
     return f"{snapshot.version}.{digest}"
 
 
@@ -231,7 +232,7 @@ _TYPES = {"view.css": "text/css", "page.css": "text/css", "view.js": "text/javas
 
 
 def static_file(request: Request) -> Response:
-    """The style sheets and the script."""
+    """Send a style sheet or the script."""
     name = request.path_params["name"]
     if name not in _TYPES:
         raise HTTPException(404, "There is no such file.")
@@ -244,6 +245,7 @@ def static_file(request: Request) -> Response:
 
 
 def _error_page(context: Context, request: Request, error: Exception) -> Response:
+    """Return a page, or for a live part a JSON document, that says what went wrong."""
     if isinstance(error, HTTPException):
         status, text = error.status_code, error.detail
         if status == 404 and text == "Not Found":

@@ -42,7 +42,7 @@ class Form:
 
 
 async def read_form(request: Request, token: str) -> Form:
-    """Read a form of one of our own pages.
+    """Read a form of one of our own pages; raise an HTTPException if it lacks the token.
 
     The token prevents cross-site request forgery (CSRF): a page of another site does not know it.
     """
@@ -71,7 +71,7 @@ def annotation_digest(annotation: Annotation) -> str:
 
 
 def split_tags(text: str) -> list[str]:
-    """Return the tags in a text.
+    """Return the tags in a text, where they are separated by spaces or commas.
 
     >>> split_tags(" baseline, paper ")
     ['baseline', 'paper']
@@ -110,6 +110,7 @@ class Changes:
         return _redirect(self.context.address_with_message(address, "Note and tags are saved."))
 
     def _annotation_page(self, request: Request, record: RunRecord, form: Form, problem: str, status: int) -> Response:
+        """Return the page that shows a problem and keeps what the user has typed."""
         return self.context.page(
             "annotate.html",
             request,
@@ -140,7 +141,7 @@ class Changes:
             "add": lambda annotation: with_tags(annotation, names),
             "remove": lambda annotation: _without_tags(annotation, names),
         }
-        # Without a known action, tags are added: this loses nothing.
+        # If the action is missing or unknown, the tags are added, because adding loses nothing.
         change = changes.get(form.text("action"), changes["add"])
         with self.context.folder.writable_store() as store:
             records = records_of(store, form.texts("run"), usable=True)

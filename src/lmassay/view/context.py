@@ -1,4 +1,4 @@
-"""What all pages of a view share."""
+"""What all pages of a view need: the results folder, the token for forms, and messages to show."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Context:
 
     folder: ResultsFolder
     form_token: str
-    """Part of every form that changes something."""
+    """A secret that every form sends back, so that no other web site can submit a form."""
     read_only: bool = False
     messages: dict[str, str] = field(default_factory=dict)
     """Confirmations that the next page shows once; the key is a random part of its address."""
 
     def page(self, template: str, request: Request, status: int = 200, **values: Any) -> HTMLResponse:
-        """Return a page."""
+        """Return the page that a template and these values give."""
         text = render(
             template,
             folder=self.folder.path.resolve(),
@@ -43,9 +43,9 @@ class Context:
         return HTMLResponse(text, status_code=status)
 
     def address_with_message(self, address: str, text: str) -> str:
-        """Return the address of a page that shows a confirmation once."""
+        """Add a parameter to the address of a page, so that the page shows this confirmation once."""
         while len(self.messages) >= _MAX_MESSAGES:
-            # Nobody has opened the pages that the oldest messages were meant for.
+            # The page for the oldest message was never opened, so the message is dropped.
             self.messages.pop(next(iter(self.messages)))
         key = secrets.token_urlsafe(6)
         self.messages[key] = text
@@ -59,7 +59,7 @@ class Context:
 
 
 def run_of(snapshot: Snapshot, run: str) -> RunState:
-    """Return a run by its id; an error page if there is none."""
+    """Return a run by its id; if there is none, raise an HTTPException, which is shown as an error page."""
     state = snapshot.run(run)
     if state is None:
         raise HTTPException(404, snapshot.problem or f"There is no run {run} in this folder. It may have been deleted.")
@@ -67,7 +67,10 @@ def run_of(snapshot: Snapshot, run: str) -> RunState:
 
 
 def records_of(store: Store, runs: Sequence[str], *, usable: bool = False) -> list[RunRecord]:
-    """Return runs by their ids, each once. If they must be ``usable``, a damaged one is an error."""
+    """Return runs by their ids, each once.
+
+    Raise an HTTPException if there is no such run, or if a run is damaged but must be ``usable``.
+    """
     record_of_run = {record.id: record for record in store.runs()}
     records = []
     for run in dict.fromkeys(runs):

@@ -1,4 +1,4 @@
-"""Reports and comparisons of selected runs: the same files that the commands write, to read here or to download."""
+"""Reports and comparisons of selected runs: the files that the commands write, shown in the browser or downloaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from lmassay.view.context import Context, records_of
 from lmassay.view.run_list import ListQuery
 
 # A report contains its own Content Security Policy, with the hashes of its script and its style. The browser applies
-# that policy and this one, so this one allows any inline script and style, and the policy of the report restricts them.
+# both that policy and this one. This one allows any inline script and style; the policy of the report allows only its
+# own.
 _DOCUMENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -47,13 +48,13 @@ class Difference:
 
 
 class Documents:
-    """Reports and comparisons."""
+    """The pages with reports and comparisons."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
     def report(self, request: Request) -> Response:
-        """The report about selected runs, or about all runs that the list shows."""
+        """Send the report about selected runs, or about all runs that the list shows."""
         format_name = request.query_params.get("format", "html")
         if format_name not in _MEDIA_TYPES:
             raise HTTPException(400, f"There is no report format '{format_name}'; use html, md, tex or csv.")
@@ -63,7 +64,7 @@ class Documents:
         return _document(text, format_name, "report", is_download="download" in request.query_params)
 
     def compare(self, request: Request) -> Response:
-        """The differences between two runs, or between several runs and the first."""
+        """Show the differences between two runs, or between several runs and the first one."""
         runs = request.query_params.getlist("run")
         with self.context.folder.store() as store:
             comparison = self._comparison(request, store)
@@ -79,12 +80,13 @@ class Documents:
             )
 
     def compare_document(self, request: Request) -> Response:
-        """The page that `lmassay compare -o` writes, with the examples that changed."""
+        """Send the page that `lmassay compare -o` writes, with the examples that changed."""
         with self.context.folder.store() as store:
             text = compare_page.render(self._comparison(request, store))
         return _document(text, "html", "comparison", is_download="download" in request.query_params)
 
     def _comparison(self, request: Request, store: Store) -> RunComparison:
+        """Compare the runs that the address names; the first one is the base."""
         runs = request.query_params.getlist("run")
         if len(runs) < 2:
             raise HTTPException(400, "Select at least two runs to compare; the others are compared with the first.")
@@ -98,12 +100,13 @@ class Documents:
         return compare_with_first([(store, record) for record in records])
 
     def _selected(self, request: Request, store: Store) -> Sequence[RunRecord]:
+        """Return the runs that the address names, or all runs that match its filters."""
         if "all" in request.query_params:
             snapshot = self.context.folder.snapshot()
             query = ListQuery.of(request.query_params)
             selected = {state.record.id for state in query.select(snapshot.runs)}
-            # A report starts with the run that was recorded first, which is the base of its comparisons. The times in
-            # the ids are not reliable: a clock may have been set back.
+            # The first run in a report is the base of its comparisons, so the runs are in the order in which they were
+            # recorded. The times in their ids are not reliable: a clock may have been set back.
             runs = [state.record.id for state in snapshot.runs if state.record.id in selected]
         else:
             runs = request.query_params.getlist("run")
@@ -113,6 +116,7 @@ class Documents:
 
 
 def _differences(comparison: RunComparison) -> list[Difference]:
+    """Return the rows of the table of differences."""
     rows = []
     for row in comparison.rows:
         rows.append(
@@ -134,6 +138,7 @@ def _differences(comparison: RunComparison) -> list[Difference]:
 
 
 def _document(text: str, format_name: str, name: str, *, is_download: bool) -> Response:
+    """Return a response with a document, to be shown or downloaded."""
     headers = {"content-security-policy": _DOCUMENT_POLICY}
     if is_download or format_name != "html":
         headers["content-disposition"] = f'attachment; filename="{name}.{format_name}"'

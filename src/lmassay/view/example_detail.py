@@ -1,4 +1,4 @@
-"""The page of one example: what the task knows about it, what was asked and answered, and how that was scored."""
+"""The page of one example: its data, the requests and responses, and the scores."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Exchange:
     prompt: str
     answer: str
     settings: str
-    """The request as it is stored, without its texts."""
+    """The stored request without its texts, as JSON."""
     facts: Sequence[str]
-    """Why the model stopped, tokens and time."""
+    """The finish reason, the numbers of tokens and the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,19 @@ class ExampleDetail:
     row: Row
     scores: Sequence[tuple[str, str]]
     texts: Sequence[tuple[str, str]]
-    """What the evaluation shows of an example, as in the report."""
+    """(name, text) pairs that the evaluation shows of an example, as in the report."""
     exchanges: Sequence[Exchange]
     data: Sequence[tuple[str, str]]
-    """Inputs, reference and details as they are stored."""
+    """The stored inputs, reference and details: (title, JSON) pairs."""
     previous: int | None
+    """The position of the previous example; None if this is the first one."""
     following: int | None
+    """The position of the next example; None if this is the last one that is stored."""
 
 
 def example_detail(store: Store, record: RunRecord, position: int) -> ExampleDetail | None:
     """Return the example at a position of a run; None if there is none."""
-    # The neighbours are read only to know whether there are any to link to.
+    # The examples before and after are read only to find out whether they exist, so that the page can link to them.
     positions = [max(position - 1, 0), position, position + 1]
     rows = dict(examples_at(store, record.id, positions))
     row = rows.get(position)
@@ -65,10 +67,11 @@ def example_detail(store: Store, record: RunRecord, position: int) -> ExampleDet
 
 
 def _stored_data(row: Row) -> list[tuple[str, str]]:
+    """Return the inputs, reference and details as (title, JSON) pairs, without empty ones."""
     values = {"inputs": row.example.inputs, "reference": row.example.reference, "details": row.score.details}
     data = []
     for title, value in values.items():
-        # A reference of 0 or False is data; an empty one says nothing.
+        # A reference that is 0 or False is shown, an empty one is not.
         if value not in (None, "", {}, []):
             data.append((title, json.dumps(value, indent=2, ensure_ascii=False)))
     return data
@@ -78,6 +81,7 @@ _TEXTS_OF_REQUESTS = ("messages", "prompt", "context", "continuation", "text", "
 
 
 def _exchange(request: Mapping[str, Any], response: Response) -> Exchange:
+    """Return a stored request and its response as texts."""
     settings = {name: value for name, value in request.items() if name not in _TEXTS_OF_REQUESTS}
     facts = [f"finish: {response.finish}"]
     if response.tokens_in is not None:

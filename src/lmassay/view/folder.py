@@ -1,7 +1,7 @@
-"""Reads a results folder again and again while other processes write to it.
+"""Read a results folder again and again while other processes write to it.
 
-All reading is done in short steps with a connection that cannot write, so that it never makes a run wait. What the
-pages show is read about once a second at most, however many of them are open, and only if something has changed.
+All reading is done in short steps with a connection that cannot write, so that a run never waits for it. The content of
+the pages is read about once a second at most, however many pages are open, and only if something has changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from lmassay.storage.progress import RunProgress, recorded_progress, trainings_o
 from lmassay.storage.store import DAMAGED, STORE_FILE, Spending, Store
 from lmassay.types import RunRecord
 
-# Less than the time between two requests of a page, so that it always sees what is new; several pages share a reading.
+# How long a snapshot is used. This is less than the time between two requests of a page (1.5 s, see view.js), so that
+# each request of a page gets a new one, but several open pages share it.
 _SECONDS_TO_KEEP = 0.8
 
 
@@ -29,17 +30,21 @@ class RunState:
 
     record: RunRecord
     in_progress: bool
-    """Whether a process is working on it, or on the sweep in which it waits for its turn."""
+    """Whether a process is working on the run, or on the sweep in which the run waits for its turn."""
     scored: int = 0
+    """The number of examples with scores."""
     unscored: int = 0
+    """The number of examples that were answered but could not be scored."""
     errors: int = 0
+    """The number of examples whose requests failed."""
     progress: RunProgress | None = None
-    """What the process that carries it out has recorded, if it is running or was killed."""
+    """The progress that the process of the run has recorded, if the run is in progress or its process was killed."""
     spending: Spending | None = None
+    """What the run has cost; None if nothing."""
     trainings: RunProgress | None = None
-    """The progress of the trainings that a waiting run waits for."""
+    """If the run waits for trainings, the progress of these."""
     problem: str = ""
-    """What could not be read."""
+    """What is damaged; empty if everything could be read."""
 
     @property
     def stored(self) -> int:
@@ -48,7 +53,7 @@ class RunState:
 
     @property
     def total(self) -> int | None:
-        """The number of all examples, if it is known."""
+        """The number of all examples of the run; None if it is not known yet."""
         if self.record.planned is not None:
             return self.record.planned
         return None if self.progress is None else self.progress.total
@@ -86,7 +91,7 @@ class Snapshot:
     problem: str = ""
     """Why the folder cannot be read; empty if it can, or if it has no results yet."""
     version: str = ""
-    """Changes whenever anything in the folder changes."""
+    """A text that changes whenever anything in the folder changes."""
 
     def run(self, run: str) -> RunState | None:
         """Return a run by its id; None if there is none (any more)."""
@@ -98,10 +103,12 @@ class Snapshot:
 
 @dataclass(slots=True)
 class _CountsOfRun:
-    """The counts of a run that no process is working on, so that its examples are not counted again."""
+    """The counts of a run that no process is working on, kept so that its examples are not counted again."""
 
     key: tuple[object, ...]
+    """If this changes, the examples must be counted again."""
     counts: dict[str, int]
+    """State of examples (scored, unscored, error) → number of examples."""
 
 
 @dataclass(slots=True)
@@ -117,7 +124,7 @@ class ResultsFolder:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """Open the store for reading. Everything that is read belongs to one moment, even if a run goes on."""
+        """Open the store for reading. All reads show it as it is at one moment, even if a run goes on writing."""
         with Store(self.path, read_only=True, for_display=True) as store:
             # A transaction that only reads does not make anybody wait, because the store has a write-ahead log.
             store.database.execute("BEGIN")
@@ -128,7 +135,7 @@ class ResultsFolder:
         """Open the store to change something. A folder that has been deleted is not created again."""
         # Raises an error unless there are results.
         Store(self.path, read_only=True).close()
-        # For display: what a form was filled in with is compared with what is read now.
+        # Opened for display, like the pages: the text that a form was filled in with is compared with what is read now.
         with Store(self.path, create=True, for_display=True) as store:
             yield store
 
@@ -144,35 +151,37 @@ class ResultsFolder:
             return self._snapshot
 
     def _may_differ(self, files: tuple[object, ...]) -> bool:
-        """Whether the folder may contain something else than the last snapshot."""
-        # Never read, or changed by this process (see ``forget``).
+        """Return whether the folder may have changed since the last snapshot."""
+        # The folder was never read, or this process has changed it (see ``forget``).
         has_no_current_snapshot = self._read_at < 0
         if has_no_current_snapshot or files != self._files:
             return True
         if self._snapshot.problem:
-            # A problem such as a missing permission can be solved without a change of the files.
+            # A problem such as a missing permission can be solved without any change in the files.
             return True
         # A process that is killed changes no file, but its lock is gone.
         return any(state.in_progress for state in self._snapshot.runs)
 
     def forget(self) -> None:
-        """Read the folder again for the next page, because this process has just changed it."""
+        """Discard the snapshot after this process has changed the folder, so that the next page reads it again."""
         with self._lock:
             self._read_at = -1.0
 
     def _state_of_files(self) -> tuple[object, ...]:
+        """Return the size and the time of the last change of the store's files."""
         states: list[object] = []
         for name in (STORE_FILE, f"{STORE_FILE}-wal"):
             try:
                 status = (self.path / name).stat()
             except OSError:
                 status = None
-            # A reader may create an empty log, which is not a change.
+            # Even a reader may create an empty write-ahead log, which does not count as a change.
             if status is not None and status.st_size:
                 states.append((name, status.st_mtime_ns, status.st_size))
         return tuple(states)
 
     def _read(self, files: tuple[object, ...]) -> Snapshot:
+        """Read the folder and return a new snapshot."""
         if not (self.path / STORE_FILE).is_file():
             return Snapshot(version="empty")
         try:
@@ -193,6 +202,7 @@ class ResultsFolder:
         return Snapshot(runs, version=_digest(files, changing))
 
     def _state(self, store: Store, record: RunRecord) -> RunState:
+        """Return a run with its progress and counts; if they cannot be read, with the problem."""
         if record.status == DAMAGED:
             return RunState(record, in_progress=False, problem=record.note)
         in_progress = store.is_in_progress(record)
@@ -221,6 +231,7 @@ class ResultsFolder:
     def _counts_of(
         self, store: Store, record: RunRecord, in_progress: bool, progress: RunProgress | None
     ) -> dict[str, int]:
+        """Return the counts of a run's examples by state, from the cache if nothing can have changed."""
         if in_progress:
             self._counts.pop(record.id, None)
             return store.count(record.id)

@@ -1,9 +1,10 @@
-"""Decides which requests are answered: those of the user's own browser, which knows the address that was printed.
+"""Decide which requests are answered: those of the user's own browser, which was opened with the printed address.
 
 Other programs and other users of the machine can reach the port, and any web page can make a browser send requests to
-it. So a request must be meant for this host (which stops names that point here only to get around the browser's rules,
-DNS rebinding), and must have a cookie that only the printed address sets. A request that changes something must also
-come from a page of this server; :mod:`lmassay.view.changes` then checks the token in its form.
+it. So a request must name this host; this prevents DNS rebinding, in which a foreign host name is made to point to this
+machine to get around the browser's rules. It must also have a cookie that only the printed address sets. A request that
+changes something must also come from a page of this server, and :mod:`lmassay.view.changes` checks the token in its
+form.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What a browser must know. All of it is new each time the server starts."""
+    """Random texts that a browser must send to be answered. They are new each time the server starts."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """Part of the address that the terminal prints."""
     session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """The cookie that this address sets."""
     form: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """Part of every form that changes something."""
+    """A hidden field of every form that changes something."""
 
 
 class Guard:
@@ -73,7 +74,7 @@ class Guard:
         await answer(scope, receive, _with_headers(send))
 
     def _own_answer(self, request: Request) -> Response | None:
-        """Return the answer to a request that does not reach the application; None for all others."""
+        """Return a refusal, or the answer that signs a browser in; None if the request may reach the application."""
         if not self._is_for_this_host(request):
             return _refusal(421, "This server answers only on this machine, under the address that it printed.")
         if request.method not in (*_SAFE_METHODS, "POST"):
@@ -91,6 +92,7 @@ class Guard:
         return None
 
     def _is_for_this_host(self, request: Request) -> bool:
+        """Return whether a request names this server as its host."""
         hosts = request.headers.getlist("host")
         # Exactly one Host header: with two, another program could check one and use the other.
         if len(hosts) != 1:
@@ -98,6 +100,7 @@ class Guard:
         return hosts[0].lower() in self._hosts
 
     def _refusal_of_change(self, request: Request) -> Response | None:
+        """Return why a request may not change anything; None if it may."""
         if self._read_only:
             return _refusal(403, "This view is read-only. Start it without --read-only to change something.")
         # Browsers add these headers, and no script can set them. Old browsers do not send the second one.
@@ -111,10 +114,10 @@ class Guard:
         return None
 
     def _signed_in(self, request: Request) -> Response:
-        """Set the cookie and go on to the page itself.
+        """Return a page that sets the cookie and then opens the requested address without the token.
 
-        It is a page, not a redirect: browsers do not send a strict cookie along with a redirect if the address was
-        opened by a link on another page.
+        A redirect would not do: browsers do not send a strict cookie along with a redirect if the address was opened by
+        a link on another page.
         """
         # After one slash, browsers would read another slash or a backslash as the start of a host name.
         path = "/" + request.url.path.lstrip(_SLASHES)
@@ -134,6 +137,8 @@ def _refusal(status: int, reason: str) -> Response:
 
 
 def _with_headers(send: Send) -> Send:
+    """Return a ``send`` function that adds the security headers to each response."""
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

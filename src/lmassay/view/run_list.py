@@ -1,4 +1,4 @@
-"""The list of runs: what the address of the page selects, and how the runs are sorted and grouped."""
+"""The list of runs: which runs the address of the page selects, and how they are sorted and grouped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _PATTERN_CHARACTER = re.compile(r"[*?[]")
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """The part of the address after the question mark, so that every view of the list can be linked to."""
+    """What the list shows. It is the part of the address after the question mark, so every state has a link.
+
+    An empty text selects all values. ``group`` is one of :data:`GROUPS`; ``sort`` is ``newest``, a sort key of
+    ``lmassay ls``, or ``metric:NAME``.
+    """
 
     q: str = ""
     """A text that must occur in the label, the id, the name of the configuration, the task, the model, the note
@@ -83,6 +87,7 @@ class ListQuery:
         return [states[record.id] for record in self._sorted(records)]
 
     def _sorted(self, records: Sequence[RunRecord]) -> list[RunRecord]:
+        """Return runs in the order that the query asks for; the newest first if it cannot be applied."""
         order = self.sort.removeprefix(_METRIC)
         if self.sort == NEWEST or (order == self.sort and order not in SORT_KEYS):
             return list(reversed(records))
@@ -98,7 +103,7 @@ _EMPTY = ListQuery()
 
 
 def _literal_pattern(value: str) -> tuple[str, ...]:
-    """A value as the patterns that RunFilter takes; none if the value is empty, which selects all runs."""
+    """Return a value as the patterns that RunFilter takes; no pattern if the value is empty, which selects all runs."""
     if not value:
         return ()
     # A name from the list is meant literally, so special characters are put in brackets.
@@ -134,19 +139,22 @@ class ListRow:
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """The list of runs: groups with a title, which is empty if the list is not grouped."""
+    """The list of runs."""
 
     groups: Sequence[tuple[str, Sequence[ListRow]]]
+    """Groups of rows with their titles; a list that is not grouped is one group with an empty title."""
     count: int
     """How many runs are listed."""
     total: int
     """How many runs there are in the results folder."""
     notes: Sequence[str]
-    """The meaning of marks at labels of runs that cannot be compared directly."""
+    """Sentences that explain the marks at the labels of runs that cannot be compared directly."""
     summary: str
+    """A text such as ``12 of 40 runs: 1 running, 11 done``."""
     spent: str
     """What all listed runs spent together; empty if nothing."""
     has_spending: bool
+    """Whether any listed run spent something, so that the list has a column for it."""
 
 
 def run_list(snapshot: Snapshot, query: ListQuery) -> RunList:
@@ -176,6 +184,7 @@ def run_list(snapshot: Snapshot, query: ListQuery) -> RunList:
 
 
 def _grouped(rows: Sequence[ListRow], by: str) -> list[tuple[str, Sequence[ListRow]]]:
+    """Return the rows in groups by model or task, sorted by the name of the group."""
     if by not in GROUPS:
         return [("", rows)] if rows else []
     groups: dict[str, list[ListRow]] = {}
@@ -224,11 +233,11 @@ class Choices:
     model: Sequence[str]
     tag: Sequence[str]
     sort: Sequence[tuple[str, str]]
-    """The value and its text."""
+    """The ways to sort: (value in the address, text of the control) pairs."""
 
 
 def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
-    """Return the values of all runs, and the chosen value even if no run has it any more."""
+    """Return the values that any run has, and the chosen values, even if no run has them any more."""
     # An address may name a value whose last run was deleted. Its control must still show it, or the empty list would
     # have no visible reason.
     statuses = {query.status}
@@ -256,14 +265,17 @@ def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
 
 
 def _sortable_metrics(record: RunRecord) -> Iterator[str]:
+    """Yield the metrics of a run by which the list can be sorted."""
     for result in record.results:
-        # Details would make the list of choices long. A headline metric is not one, even if it is called pass@1.
+        # Details, such as the points of a curve, would make the list of choices long. Their names have a dot or an @; a
+        # headline metric is never a detail, even if it is called pass@1.
         is_listed = result.metric in record.design.headline or not is_detail(result.metric)
         if result.group == OVERALL and is_listed:
             yield result.metric
 
 
 def _sort_choices(metrics: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the ways to sort the list: fixed ones, then one for each metric."""
     sort = [
         (NEWEST, "newest first"),
         ("created", "oldest first"),

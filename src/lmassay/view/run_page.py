@@ -1,4 +1,4 @@
-"""The page of a run: its state, its results, and a page of its examples."""
+"""The page of a run: its state, its results, where these come from, and a page of its examples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATES = ("scored", "unscored", "error")
 _MAX_SNIPPET = 300
 _MAX_METRIC_COLUMNS = 4
 _MAX_ERRORS = 10
-# Far more than any run has; SQLite cannot count as far as a much longer number.
+# A run never has so many pages that their number is longer. SQLite could not count to a much longer number.
 _MAX_PAGE_DIGITS = 8
 _DEFAULT_TITLES = ("text", "answer")
 # The names that evaluations give to the output of a system. If an example has several outputs, the last one answers
@@ -49,7 +49,7 @@ _NUMBER_OF_EXCHANGE = re.compile(r" \d+ of \d+")
 
 @dataclass(frozen=True, slots=True)
 class ExampleQuery:
-    """The part of the address that selects examples, as texts."""
+    """The part of the address that selects examples. Except for ``page``, all values are texts; empty means any."""
 
     state: str = ""
     metric: str = ""
@@ -105,6 +105,7 @@ def _page_number(text: str) -> int:
 
 
 def _number_or_nothing(text: str) -> str:
+    """Return a text if it is a finite number, else an empty text."""
     try:
         is_finite = math.isfinite(float(text))
     except ValueError:
@@ -117,12 +118,12 @@ def _number_or_nothing(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """What is known about the results of a run."""
+    """The results of a run, and why some of its examples have no score."""
 
     main: Sequence[Block]
-    """The main results, by group."""
+    """Tables with the main results, by group."""
     everything: Sequence[Block]
-    """All results, also those of groups and the statistics of a metric."""
+    """A table with all results, including those of all groups and the details of metrics."""
     count: int
     """How many results there are."""
     unscored: Sequence[tuple[str, int]]
@@ -130,7 +131,7 @@ class RunResults:
     errors: Sequence[tuple[str, int]]
     """The most frequent errors, with their numbers."""
     problem: str = ""
-    """What is damaged."""
+    """What is damaged; empty if nothing."""
 
 
 def run_results(store: Store, state: RunState) -> RunResults:
@@ -157,7 +158,7 @@ def run_results(store: Store, state: RunState) -> RunResults:
 
 
 def _main_results(record: RunRecord) -> list[Block]:
-    """The headline metrics by group, as `lmassay show` prints them; without a headline, the overall results."""
+    """Return the headline metrics by group, as `lmassay show` prints them; without any, the overall results."""
     overview = overview_of(record)
     if overview is None:
         return _overall_results(record)
@@ -195,7 +196,7 @@ def _main_results(record: RunRecord) -> list[Block]:
 
 
 def _overall_results(record: RunRecord) -> list[Block]:
-    """The overall results of a run without headline metrics."""
+    """Return the overall results of a run without headline metrics."""
     overall = []
     for result in record.results:
         # Details would hide the metrics themselves; the table of all results has them.
@@ -217,12 +218,16 @@ def _metric_title(record: RunRecord, metric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What never changes about a run."""
+    """Where the numbers of a run come from. It never changes, so the page does not update it."""
 
     started_by: str
+    """The command that started the run."""
     rerun: str
+    """The command that repeats the run."""
     config: str
+    """The configuration as YAML."""
     environment: str
+    """Versions, files and digests as JSON."""
 
 
 def run_facts(store: Store, record: RunRecord) -> RunFacts:
@@ -257,11 +262,11 @@ class ExampleRow:
     position: int
     row: Row
     texts: Sequence[str]
-    """The texts of the columns, shortened."""
+    """The shortened texts, one for each of ``ExampleTable.titles``."""
     reason: str
     """Why the example has no score; empty if it has one."""
     scores: Sequence[str]
-    """The scores of the shown metrics."""
+    """The scores, one for each of ``ExampleTable.metrics``; empty if the example has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +282,7 @@ class ExampleTable:
     query: ExampleQuery
     problem: str = ""
     unit: str = "example"
-    """What a row is about, in the singular."""
+    """What a row is, such as "example" or "split", in the singular."""
 
     @property
     def pages(self) -> int:
@@ -310,7 +315,7 @@ def example_table(store: Store, state: RunState, query: ExampleQuery) -> Example
 
 
 def _without_empty_columns(table: ExampleTable) -> ExampleTable:
-    """The table without columns of texts that no example on the page has, which would narrow the other columns."""
+    """Return the table without text columns that are empty on this page, because they would narrow the others."""
     filled = []
     for column in range(len(table.titles)):
         if any(line.texts[column] for line in table.rows):
@@ -324,7 +329,7 @@ def _without_empty_columns(table: ExampleTable) -> ExampleTable:
 
 
 def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[str]:
-    """The metrics that the table has columns for: the chosen one, then the main ones that examples have scores of."""
+    """Return the metrics that get a column: the chosen one, then the main ones, if examples on the page have scores."""
     scored: dict[str, None] = {}
     for row in rows:
         scored |= dict.fromkeys(row.score.values)
@@ -342,6 +347,7 @@ def _example_rows(
     titles: Sequence[str],
     metrics: Sequence[str],
 ) -> list[ExampleRow]:
+    """Return the rows of the table of examples, with shortened texts."""
     full_texts = []
     for _, row in rows:
         texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
@@ -349,7 +355,8 @@ def _example_rows(
             full_texts.append([_text_called(title, texts) for title in titles])
         else:
             full_texts.append(list(_first_text_and_answer(texts)))
-    # Texts are shortened by column: what all texts of a column begin with does not distinguish the examples.
+    # All texts of a column are shortened together: a beginning that they share is left out, because it does not
+    # distinguish the examples.
     columns = [distinct_parts(column, _MAX_SNIPPET) for column in zip(*full_texts, strict=True)]
     short_texts = zip(*columns, strict=True)
     example_rows = []
@@ -374,7 +381,7 @@ def _text_called(title: str, texts: Texts) -> str:
 
 
 def _first_text_and_answer(texts: Texts) -> tuple[str, str]:
-    """Return what was asked and answered, for an evaluation that does not name the texts that matter most."""
+    """Return the first text and the last answer, for an evaluation that does not declare ``key_texts``."""
     questions: list[str] = []
     answers: list[str] = []
     for title, text in texts:

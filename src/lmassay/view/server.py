@@ -13,13 +13,13 @@ from lmassay.view.context import Context
 from lmassay.view.folder import ResultsFolder
 from lmassay.view.guard import Guard, Secrets
 
-# How many seconds requests in progress have to finish when the server is stopped.
-_GRACE = 1
+# When the server is stopped, requests in progress have this many seconds to finish.
+_GRACE_SECONDS = 1
 _MAX_ADDRESS_SIZE = 1_000_000
 
 
 class ViewServer:
-    """A server that listens on its port from the start; it answers requests once ``run`` is called."""
+    """A server that listens on its port as soon as it is created, and answers requests once ``run`` is called."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0, *, read_only: bool = False) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class ViewServer:
         self.address = f"http://{host_in_url(host)}:{self.port}/"
         """Where the server listens."""
         self.url = f"{self.address}?token={self.secrets.token}"
-        """The address for the user's browser, with the token that it must know."""
+        """The address to open in the browser, with the token that proves that the user has seen the terminal."""
         # Keys in the environment of this process are blanked out of every page.
         remember_environment()
         self.context = Context(ResultsFolder(folder), self.secrets.form, read_only)
@@ -42,12 +42,12 @@ class ViewServer:
             # Errors go to lmassay's own log, which blanks out secrets.
             log_config=None,
             server_header=False,
-            # The address of a report names every selected run.
+            # The address of a report has the id of every selected run, so it can be long.
             http="h11",
             h11_max_incomplete_event_size=_MAX_ADDRESS_SIZE,
             proxy_headers=False,
             ws="none",
-            timeout_graceful_shutdown=_GRACE,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
         )
         self._server = uvicorn.Server(config)
 

@@ -25,6 +25,7 @@ def render(template: str, **values: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    """Return the template environment with the functions and filters that the pages use."""
     templates = Environment(
         loader=PackageLoader("lmassay.view"),
         autoescape=select_autoescape(default=True),

@@ -1,1 +1,1 @@
-"""What the commands do. Imported when a command is called, not for its help."""
+"""The functions that do the work of the commands. They are imported when a command is called, not for its help."""

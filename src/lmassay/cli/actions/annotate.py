@@ -53,7 +53,10 @@ def tag(run: str, names: Sequence[str], remove: bool, results: Path, as_json: bo
 
 
 def _record(results: Path, run: str) -> RunRecord:
-    """Return a run as it is stored, because what is shown has keys blanked out and must not be written back."""
+    """Return a run exactly as it is stored, so that it can be changed and written back.
+
+    In a run for display, secrets are blanked out, and writing it back would overwrite the stored text.
+    """
     with Store(results) as store:
         record = store.run(run)
     if record.status == DAMAGED:
@@ -62,14 +65,14 @@ def _record(results: Path, run: str) -> RunRecord:
 
 
 def _change(results: Path, record: RunRecord, annotation: Annotation) -> None:
-    """Store a note and tags."""
+    """Store the note and the tags of a run."""
     # With create=True, the schema of an older store is updated.
     with Store(results, create=True) as store:
         store.annotate(record.id, annotation)
 
 
 def _shown_record(results: Path, record: RunRecord) -> RunRecord:
-    """Return a run as it is stored now, with keys blanked out, which an old version may have stored."""
+    """Return a run as it is stored now, for display: secrets that an old version may have stored are blanked out."""
     with Store(results, for_display=True) as store:
         return store.run(record.id)
 

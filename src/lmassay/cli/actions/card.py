@@ -62,7 +62,7 @@ DEFAULT_LANGUAGE = CardRequest("standard").language
 
 
 def evaluation_names() -> list[str]:
-    """Return the evaluations that a card can contain."""
+    """Return the names of the evaluations that ``lmassay card`` can run."""
     return [evaluation.name for evaluation in cards.card_evaluations()]
 
 
@@ -86,7 +86,7 @@ def card(
     if folder is not None and dry_run:
         raise UserError("--write and --dry-run cannot be combined; leave one of them out")
     if language is not None and data == "own":
-        raise UserError("--language needs --data published: the card's own sentences are English")
+        raise UserError("--language needs --data published, because the default sentences are English")
     language = language or DEFAULT_LANGUAGE
     _check_target(output)
     for name in only:
@@ -98,7 +98,7 @@ def card(
         size = "full"
     published: list[PublishedPart] = []
     if data == "published":
-        # Missing data are reported before a model is downloaded or loaded.
+        # Missing data sets are reported before a model is downloaded or loaded.
         with plugin_output_to_stderr():
             published = cards.published_parts(CardRequest(size, language), only)
         cards.require_published_data(published)
@@ -127,7 +127,7 @@ def card(
         group_of_run = {run.record.id: run_title(run.plan.task.name, run.plan.model_label) for run in runs}
         with progress_board(group_of_run) as display:
             exit_code = work_through(runs, store, executor, display)
-        # For display: answers may come from the cache of an old version, which stored keys.
+        # The store is opened for display, so that secret keys are blanked out: an old version may have stored some.
         with Store(results, for_display=True) as shown:
             records = [record for record in shown.runs() if record.sweep == sweep]
             # The page is written before anything is printed: with `| head`, printing may end the command.
@@ -148,6 +148,7 @@ def card(
 
 
 def _require_on_card(name: str) -> None:
+    """Raise a UserError unless ``lmassay card`` can run the evaluation with this name."""
     names = evaluation_names()
     if name not in names:
         hint = did_you_mean(name, names)
@@ -184,9 +185,10 @@ def _report_inapplicable(parts: Sequence[PlannedEvaluation]) -> None:
 
 
 def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], list[Plan]]:
-    """Plan the runs of all evaluations.
+    """Plan the runs of all evaluations; return the parts of the card, and the plans of those that can be run.
 
-    An evaluation is not applicable if the model cannot read the card's data or if the evaluation's package is broken.
+    A part is marked as not applicable, with the reason, if the model cannot read the data of the card or if the package
+    of the evaluation is broken.
     """
     checked_parts: list[PlannedEvaluation] = []
     plans: list[Plan] = []
@@ -206,13 +208,14 @@ def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], 
 
 
 def _require_work(parts: Sequence[PlannedEvaluation]) -> None:
+    """Raise a UserError with all reasons if no evaluation is applicable to any model."""
     if all(part.config is None for part in parts):
         reasons = "\n".join(f"  {part.evaluation}: {part.reason}" for part in parts)
         raise UserError(f"no evaluation can be run on this model:\n{reasons}")
 
 
 def _card_part(parts: Sequence[PlannedEvaluation], size: str, data: str, language: str) -> CardPart:
-    """Return what the runs record about their card: its size, its data and what does not apply to which model."""
+    """Return what each run records about the card: its size, its data, and which evaluations were not applicable."""
     # Model → evaluation → the reason.
     not_applicable: dict[str, dict[str, str]] = {}
     for part in parts:
@@ -255,7 +258,7 @@ def _write_configurations(parts: Sequence[PlannedEvaluation], folder: Path) -> i
 
 
 def print_card(store: Store, records: Sequence[RunRecord]) -> None:
-    """Print one row per evaluation and model with the headline number, then what the numbers mean."""
+    """Print one row per evaluation and model with its headline, the most important number; then explain the numbers."""
     card_headlines = headlines(store, records)
     not_applicable = inapplicable_evaluations(records)
     without_result = evaluations_without_result(records, card_headlines)
@@ -266,17 +269,18 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     order = model_order(records)
     rows: list[list[object]] = []
 
-    def row_of(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> list[object]:
+    def row_of(question: str, model: str, metric: str, value: str, scope: str, left_out: str) -> list[object]:
         row: list[object] = [question]
         if has_several_models:
             row.append(model)
-        row += [number, value, scope]
+        row += [metric, value, scope]
         if has_left_out:
             row.append(left_out)
         return row
 
     for evaluation in evaluations():
-        with_number: list[tuple[str, list[object]]] = []
+        # (model, row) pairs of the models that have a headline, and of those that have none.
+        rows_with_headline: list[tuple[str, list[object]]] = []
         for headline in card_headlines:
             if headline.evaluation.name != evaluation.name:
                 continue
@@ -284,14 +288,14 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
             left_out = f"{result.n_error} with errors, {result.n_unscored} unscored"
             value = short_text(result)
             row = row_of(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
-            with_number.append((headline.model, row))
-        without_number: list[tuple[str, list[object]]] = []
-        for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
+            rows_with_headline.append((headline.model, row))
+        rows_without_headline: list[tuple[str, list[object]]] = []
+        for status, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
             for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
-                    row = row_of(evaluation.question, model, number, "", reasons[evaluation.name], "")
-                    without_number.append((model, row))
-        rows += [row for _, row in with_missing_models(with_number, without_number, order)]
+                    row = row_of(evaluation.question, model, status, "", reasons[evaluation.name], "")
+                    rows_without_headline.append((model, row))
+        rows += [row for _, row in with_missing_models(rows_with_headline, rows_without_headline, order)]
     headers = ["question", "metric", f"value and {interval_header(card_headlines)}", "based on"]
     if has_several_models:
         headers.insert(1, "model")
@@ -311,7 +315,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
 
 
 def _print_explanations(card_headlines: Sequence[Headline]) -> None:
-    """Print what each number means, and what else is known about it for each model."""
+    """Print what each headline number means, followed by details for each model."""
     for first in one_per_metric(card_headlines):
         print_sentence(f"{first.shown_title}: {first.explanation} {first.distinguishable_text}".rstrip())
         for headline in card_headlines:
@@ -321,7 +325,7 @@ def _print_explanations(card_headlines: Sequence[Headline]) -> None:
 
 
 def _print_references(card_headlines: Sequence[Headline]) -> None:
-    """Print published numbers next to those of the models."""
+    """Print tables of published numbers, among which those of the evaluated models are marked with ``>``."""
     for first in one_per_metric(card_headlines):
         same_number = []
         for headline in card_headlines:

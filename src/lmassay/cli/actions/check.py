@@ -53,6 +53,7 @@ def check(
     plans = planned.plans
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
+    # Keys of the JSON document in addition to the runs.
     further: dict[str, Any] = planned.as_json()
     if parsed:
         further["gate"] = [need.as_json() for need in needed]
@@ -69,7 +70,7 @@ def check(
 
 
 def _require_answerable_example(plan: Plan) -> None:
-    """Raise a ConfigError if a model can answer no example of a run: none would be scored."""
+    """Raise a ConfigError if the model cannot answer any example of a run, because then none would be scored."""
     model = plan.model
     if model is None or plan.task.trains or type(model).unanswerable is Model.unanswerable:
         return
@@ -77,9 +78,11 @@ def _require_answerable_example(plan: Plan) -> None:
     for example in islice(plan.task.examples(), plan.config.limit):
         requests = plan.task.requests(example)
         reason = model.unanswerable(requests)
-        if reason and plan.task.scores_unusable and any(not model.unanswerable([request]) for request in requests):
-            # Such a task scores the answers that there are.
-            reason = ""
+        if reason and plan.task.scores_unusable:
+            # This task scores an example even if only some of its requests have an answer.
+            has_answerable_request = any(not model.unanswerable([request]) for request in requests)
+            if has_answerable_request:
+                reason = ""
         if not reason:
             return
     if reason:
@@ -91,7 +94,7 @@ def _require_answerable_example(plan: Plan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ServerTest:
-    """What the test of a model's server found."""
+    """The result of testing the server of a model."""
 
     model: str
     server: str
@@ -99,7 +102,7 @@ class _ServerTest:
 
 
 def _test_servers(plans: Sequence[Plan]) -> list[_ServerTest]:
-    """Test the server of each model once, for everything that the tasks need from it."""
+    """Test the server of each model once, for everything that the tasks of all its runs need from it."""
     models: dict[str, Model] = {}
     labels: dict[str, str] = {}
     abilities: dict[str, set[str]] = {}
@@ -116,7 +119,7 @@ def _test_servers(plans: Sequence[Plan]) -> list[_ServerTest]:
         try:
             report = model.connect(abilities[key])
         except ModelError as error:
-            # Outside a run, this is something that the user can fix, not the failure of a request.
+            # During a run, this would be recorded as the failure of a request. Here it is reported to the user.
             raise UserError(str(error)) from error
         if report is not None:
             tests.append(_ServerTest(labels[key], report.signature, list(report.findings)))
@@ -144,9 +147,10 @@ def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
 
 
 def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Sequence[Side]) -> list[Need]:
-    """Compute for each condition and run how many examples are needed."""
+    """Compute for each condition and run how many examples are needed; equal results are returned once."""
     all_needs: list[Need] = []
-    # As in the gate: the level of --fail-if is adjusted for the number of tests, that of --pass-only-if is not.
+    # As in the gate of `lmassay compare`, the significance level of --fail-if is divided by the number of tests, and
+    # that of --pass-only-if is not.
     tests = len(planned) * sum(condition.reading == "fail if" for condition in conditions)
     for condition in conditions:
         for plan in planned:
@@ -169,6 +173,7 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
 def _print_needs(
     conditions: Sequence[Condition], all_needs: Sequence[Need], planned: Sequence[Plan], like: Sequence[Side]
 ) -> None:
+    """Print how many examples each condition needs, and the assumptions of the computation."""
     for condition in conditions:
         needs_of_condition = [need for need in all_needs if need.condition == condition]
         click.echo("")
@@ -199,6 +204,7 @@ def _print_needs(
 
 
 def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
+    """Print a table for a condition of ``--fail-if``, by the share of answers that change."""
     drop = needs_of_condition[0].drop or 0.0
     rows = []
     for need in needs_of_condition:
@@ -208,13 +214,14 @@ def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> 
     threshold = "twice the threshold" if condition.threshold else "the threshold is 0"
     print_table(
         f"{condition.option}: examples needed to detect a change of {drop:g} ({threshold})",
-        ("answers that change", "needed", "in CONFIG", "detectable with those"),
+        ("answers that change", "needed", "in CONFIG", "change CONFIG detects"),
         rows,
         right=(1, 2, 3),
     )
 
 
 def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
+    """Print a table for a condition of ``--pass-only-if``, by the share of answers that change."""
     rows = []
     for need in needs_of_condition:
         if need.available is None:

@@ -90,6 +90,7 @@ def compare(
 
 
 def _parsed_groups(texts: Sequence[str]) -> dict[str, str]:
+    """Parse the values of ``--group``: kind of group → label."""
     groups = {}
     for text in texts:
         kind, equals, label = text.partition("=")
@@ -102,7 +103,7 @@ def _parsed_groups(texts: Sequence[str]) -> dict[str, str]:
 def _compared_runs(
     base_store: Store, store: Store, pairs: Sequence[tuple[RunRecord, RunRecord]], groups: dict[str, str]
 ) -> list[tuple[ComparedRun, ComparedRun]]:
-    """Load the scores of all runs; each run is read once, however many others it is compared with."""
+    """Return each pair with its scores. Each run is read once, however many others it is compared with."""
     from lmassay.reporting.run_labels import short_run_titles
 
     stores: dict[str, Store] = {}
@@ -123,6 +124,7 @@ def _compared_runs(
 
 
 def _side(store: Store, record: RunRecord, groups: dict[str, str]) -> Side:
+    """Load the scores of a run; if no example is in the wanted groups, raise a UserError with a suggestion."""
     side = load_side(store, record, groups)
     if groups and not side.table.ids:
         hint = _group_hint(load_side(store, record).table.groups, groups)
@@ -131,7 +133,7 @@ def _side(store: Store, record: RunRecord, groups: dict[str, str]) -> Side:
 
 
 def _group_hint(labels_by_group: dict[str, list[str]], groups: dict[str, str]) -> str:
-    """Return a suggestion for the first kind, or label of a kind, that no example has."""
+    """Return a suggestion for the first kind of group, or label of a group, that no example has."""
     for kind, label in groups.items():
         if kind not in labels_by_group:
             return did_you_mean(kind, labels_by_group)
@@ -148,7 +150,7 @@ AnswerPairs = Mapping[str, tuple[str, str]]
 
 
 def document(comparison: RunComparison, max_flips: int | None) -> dict[str, Any]:
-    """Return the whole comparison as JSON, with up to ``max_flips`` changed examples of each kind."""
+    """Return the whole comparison as JSON; of each metric, with as many changed examples as ``--flips`` would list."""
     limit = max_flips or 0
     answers = _answers(comparison, limit)
     base_id = None
@@ -170,6 +172,7 @@ def document(comparison: RunComparison, max_flips: int | None) -> dict[str, Any]
 
 
 def _standing_document(standing: Standing) -> dict[str, Any]:
+    """Return how a run compares with the best one, as JSON."""
     data: dict[str, Any] = {
         "metric": standing.metric,
         "run": standing.run,
@@ -206,7 +209,7 @@ def _flips_document(flips: Flips, limit: int, answers: AnswerPairs) -> dict[str,
 
 
 def _answers(comparison: RunComparison, limit: int) -> dict[str, AnswerPairs]:
-    """Read the answers to the changed examples that are listed, by run."""
+    """Return the answers to the changed examples that are listed: the id of the new run → answers."""
     # Imported late: it loads the parts of the HTML page, which the help screen does not need.
     from lmassay.reporting.changed_examples import read_changed_examples
 
@@ -231,7 +234,7 @@ _MIN_VISIBLE_DIFFERENCE = 8
 
 
 def print_comparison(comparison: RunComparison, max_flips: int | None) -> None:
-    """Print the table of differences, the changed examples if wanted, and the verdict of the gate."""
+    """Print the table of differences, the changed examples unless ``max_flips`` is None, and the gate's verdict."""
     _print_differences(comparison)
     _print_standings(comparison)
     if max_flips is not None:
@@ -243,6 +246,7 @@ def print_comparison(comparison: RunComparison, max_flips: int | None) -> None:
 
 
 def _print_differences(comparison: RunComparison) -> None:
+    """Print the differences, followed by sentences that explain the numbers."""
     _print_table_of_differences(comparison)
     directions: tuple[Better, ...] = ("lower", "zero")
     for better in directions:
@@ -258,21 +262,22 @@ def _print_differences(comparison: RunComparison) -> None:
 
 
 def _of_run(comparison: RunComparison, run: str) -> str:
-    """Return which run a sentence is about; empty if there is only one."""
+    """Return the words that say which run a sentence is about; empty if only one run is compared with the base."""
     if len(comparison.others) == 1:
         return ""
     return f" of {comparison.title(run)}"
 
 
 def _print_table_of_differences(comparison: RunComparison) -> None:
+    """Print all runs in one table if it fits on the terminal, otherwise one table per run."""
     base = comparison.bases[0].side
     base_run = f"{base.record.id} ({base.name})"
     if len(comparison.bases) > 1:
         base_run = "the matching run of the base"
-    ending = f"against {base_run}"
+    title_ending = f"against {base_run}"
     if comparison.part:
-        ending += f", {base.record.unit}s with {comparison.part}"
-    ending += f"; {comparison.pairing}"
+        title_ending += f", {base.record.unit}s with {comparison.part}"
+    title_ending += f"; {comparison.pairing}"
     # Runs of different sweeps may have the same label, so the labels are made distinct.
     records = [compared.side.record for compared in (*comparison.bases, *comparison.others)]
     names = {record.id: record.title for record in distinct_labels(records)}
@@ -280,14 +285,14 @@ def _print_table_of_differences(comparison: RunComparison) -> None:
     if has_several_runs:
         headers, rows = _table_of_differences(comparison, comparison.rows, names=names)
         if fits(headers, rows):
-            print_table(ending, headers, rows, right=range(2, len(headers)))
+            print_table(title_ending, headers, rows, right=range(2, len(headers)))
             return
     # The name of a single run is in the title. On a narrow terminal, each of several runs has its own table.
     for other in comparison.others:
         compared_rows = [row for row in comparison.rows if row.new == other.side.record.id]
         if compared_rows:
             title = names[other.side.record.id] if has_several_runs else other.side.name
-            _print_differences_of_run(comparison, compared_rows, f"{title} {ending}")
+            _print_differences_of_run(comparison, compared_rows, f"{title} {title_ending}")
 
 
 def _print_differences_of_run(comparison: RunComparison, compared_rows: Sequence[Comparison], title: str) -> None:
@@ -297,8 +302,8 @@ def _print_differences_of_run(comparison: RunComparison, compared_rows: Sequence
         headers, rows = _table_of_differences(comparison, compared_rows, narrow=True)
     if not fits(headers, rows):
         headers, rows = _table_of_differences(comparison, compared_rows, narrow=True, stacked=True)
-    numbers = range(1, len(headers))
-    print_table(title, headers, rows, right=numbers, whole=numbers)
+    numeric_columns = range(1, len(headers))
+    print_table(title, headers, rows, right=numeric_columns, whole=numeric_columns)
 
 
 def _table_of_differences(
@@ -309,7 +314,7 @@ def _table_of_differences(
     narrow: bool = False,
     stacked: bool = False,
 ) -> tuple[list[str], list[list[object]]]:
-    """Return headers and rows; with ``names``, a column has the name of the new run.
+    """Return headers and rows; if ``names`` (run id → name) are given, a column has the name of the new run.
 
     The narrow form leaves out the relative difference; in the stacked form, intervals are below the differences.
     """
@@ -345,7 +350,7 @@ def _table_of_differences(
 
 
 def _print_standings(comparison: RunComparison) -> None:
-    """Print how all runs compare with the best one."""
+    """Print a table of how each run compares with the best one, by metric."""
     if not comparison.standings:
         return
     rows: list[list[object]] = []
@@ -358,25 +363,26 @@ def _print_standings(comparison: RunComparison) -> None:
         rows.append([standing.metric, title, number_text(standing.mean), *difference, standing.mark])
     title_of_interval = interval_title(comparison.bases[0].side.record)
     headers = ["metric", "run", "mean", "difference", title_of_interval, "p (Holm)", ""]
-    numbers = [2, 3, 4, 5]
+    numeric_columns = [2, 3, 4, 5]
     if not fits(headers, rows):
         # The interval goes below the difference, so that the names of the runs have more room.
         headers[3:5] = [f"difference\n{title_of_interval}"]
-        numbers.pop()
+        numeric_columns.pop()
         for cells in rows:
             cells[3:5] = [f"{cells[3]}\n{cells[4]}" if cells[4] else ""]
     click.echo("")
     print_table(
-        f"all runs against the best; tie: not significantly different from it at {comparison.alpha:g}",
+        f"all runs against the best; tie: not significantly different from the best at the level {comparison.alpha:g}",
         headers,
         rows,
-        right=numbers,
-        whole=numbers,
+        right=numeric_columns,
+        whole=numeric_columns,
     )
     print_sentence("p (Holm): two-sided, adjusted by Holm's method for all pairs of the runs with this metric")
 
 
 def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: AnswerPairs) -> None:
+    """Print how many scores changed in a metric, and up to ``limit`` examples with their answers."""
     rose = len(flips.risen)
     fell = len(flips.fallen)
     if flips.is_rate:
@@ -404,6 +410,7 @@ def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: A
 
 
 def _print_verdict(comparison: RunComparison, verdict: GateVerdict) -> None:
+    """Print the result of each condition, with the reason."""
     click.echo("")
     for check in verdict.checks:
         run = f" ({comparison.title(check.row.new)})" if len(comparison.others) > 1 else ""

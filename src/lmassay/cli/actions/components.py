@@ -1,4 +1,4 @@
-"""What the commands that list components do."""
+"""What the commands that list components do, such as ``lmassay tasks`` and ``lmassay scorers``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from lmassay.plugins.registry import RegistryEntry, current_registry
 
 
 def list_components(kind: str, names: Sequence[str], as_json: bool, explain: Hook | None = None) -> None:
-    """Print the components of a kind with their options; only the named ones if names are given.
+    """Print a table of all components of a kind; if names are given, explain the options of these components instead.
 
-    ``explain`` is a function (name, component) → ComponentHelp; without it, every parameter is an option.
+    ``explain`` is a function (name, component) → ComponentHelp, for components that have parameters which are not
+    options. Without it, every parameter of a component's ``__init__`` is taken for an option.
     """
     known_names = component_names(kind)
     for name in names:

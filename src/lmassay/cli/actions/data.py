@@ -21,7 +21,7 @@ from lmassay.errors import UserError
 from lmassay.types.wording import counted
 
 _MAX_LISTED = 10
-# On narrower terminals, columns are left out that would be wrapped into a few letters per line.
+# On terminals with fewer columns than this, the column is left out, because only a few letters would fit on a line.
 _WIDTH_FOR_LICENCE = 110
 _WIDTH_FOR_SUMMARY = 180
 
@@ -158,6 +158,7 @@ def rm(names: Sequence[str]) -> None:
 
 
 def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFile]:
+    """Download the files of a data set with a progress bar, and return those that failed."""
     with progress_bar(entry.name, counts_bytes=True) as advance:
 
         def report(size: int) -> None:
@@ -208,6 +209,7 @@ def _authors_and_year(citation: str) -> str:
 
 
 def _state(entry: DataSet) -> str:
+    """Return how much of a data set is on this machine: ``yes``, ``no``, or such as ``3 of 5 files``."""
     files = list(entry.files())
     missing = len(missing_files(files))
     if missing == 0:
@@ -225,7 +227,7 @@ def _size(entry: DataSet) -> str:
 
 
 def _usage(entry: DataSet) -> str:
-    """Return how a configuration names the data set, and one part of it if it has parts."""
+    """Return how a configuration names the data set and, if it has parts, one of its parts as an example."""
     if entry.part is None:
         return f"data: {entry.name}"
     for _, _, file in entry.files():

@@ -55,7 +55,9 @@ _CORE = (
 _MIN_PYTHON = (3, 11)
 # Bytes; enough for a small model and its answers.
 _MIN_FREE_SPACE = 2e9
+# What to do about a broken package of another author.
 _UPDATE = "update or remove the package"
+# The beginning of the name of the check for secrets; the results folder follows.
 _SECRETS = "secrets in"
 
 
@@ -91,6 +93,7 @@ def _is_broken(findings: Sequence[Finding]) -> bool:
 
 
 def _next_step(findings: Sequence[Finding]) -> str:
+    """Return a sentence about what the user can do next."""
     broken = dict.fromkeys(finding.what for finding in findings if finding.state == "broken")
     if broken:
         return f"first fix what is broken: {', '.join(broken)}"
@@ -181,6 +184,7 @@ def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
 
 
 def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
+    """Yield the hooks of an evaluation with the names of the members that contain them, for messages."""
     members = ("section", "texts", "headline", "export", "card", "after_run", "log_reader")
     views: list[tuple[str, View]] = [("", evaluation)]
     views += [(f"tasks['{name}'].", entry) for name, entry in evaluation.tasks.items()]
@@ -189,7 +193,7 @@ def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
             hook = getattr(view, member, None)
             if hook is not None:
                 yield f"{owner}{member}", hook
-        # Placeholders of the sample configuration that the evaluation fills in.
+        # This hook fills in placeholders of the sample configuration.
         if view.sample is not None and view.sample.marks is not None:
             yield f"{owner}sample.marks", view.sample.marks
     if evaluation.published_card is not None:
@@ -224,7 +228,7 @@ def _folders() -> list[Finding]:
 
 
 def _folder(what: str, folder: Path, variable: str) -> Finding:
-    """Check whether a folder, which may not exist yet, can be written to, and how much space it has."""
+    """Check whether a folder, which may not exist yet, can be written to, and how much space is free there."""
     remedy = f"set {variable} to a folder"
     try:
         parents = (folder.resolve(), *folder.resolve().parents)
@@ -263,7 +267,7 @@ def _results_in(results: Path, fix: bool) -> list[Finding]:
 
 
 def _repaired(results: Path) -> list[Finding]:
-    """Rebuild the file of a damaged results folder, and the results of runs whose examples are complete."""
+    """Rebuild the file of a damaged results folder, and recompute the results of runs whose examples are complete."""
     repair = repair_store(results)
     findings = [Finding(f"results in {results}", "ok", f"repaired; the damaged file is now {repair.backup}")]
     for run in repair.removed:
@@ -304,13 +308,14 @@ def _secrets_in(results: Path, fix: bool) -> Finding:
     if not fix:
         remedy = command_line("doctor", "--results", results, "--fix")
         return Finding(what, "broken", f"{count:,} records, examples or answers contain a secret", remedy)
-    # A store of an old schema is updated first.
+    # With create=True, the schema of an older store is updated.
     with Store(results, create=True) as store:
         count, backup = blank_secrets(store)
     return Finding(what, "ok", f"{count:,} records, examples or answers changed; delete the original: {backup}")
 
 
 def _terminal() -> Finding:
+    """Report the width, colours and encoding of the terminal."""
     console = stdout_console()
     encoding = (sys.stdout.encoding or "unknown").lower()
     width = f"{console.width} columns" if console.width < UNLIMITED_WIDTH else "none, output goes to a file or pipe"

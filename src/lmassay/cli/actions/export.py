@@ -43,13 +43,14 @@ def export(
 
 
 def _format_of(output: Path | None) -> str:
-    """Return the format that the name of the output file stands for; JSON Lines if it has no ending."""
+    """Return the format that the ending of the output file stands for; JSON Lines if it has no ending."""
     if output is None:
         return "jsonl"
     return format_by_ending(output, _ENDINGS, without_ending="jsonl", advice="; give --format for others")
 
 
 def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None) -> None:
+    """Write the examples of a run as JSON Lines or CSV, to a file or to standard output."""
     if output is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # The rows are data, so they are UTF-8 whatever the console can show.
@@ -62,6 +63,7 @@ def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None
 
 
 def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
+    """Write a run as log files of lm-evaluation-harness."""
     from lmassay.interchange.lm_eval.log_export import write_logs
 
     if folder.is_file():
@@ -76,6 +78,7 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
 
 
 def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
+    """Write a run in the format of Every Eval Ever."""
     written = write_evaluation(store, record, target, Evaluator(organization, relationship))
     click.echo(without_controls(written.file))
     if written.samples:

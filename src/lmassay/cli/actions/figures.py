@@ -61,6 +61,7 @@ def figures(
 
 
 def _formats(text: str) -> list[FigureFormat]:
+    """Parse the value of ``--format``, such as ``svg,pdf``."""
     from lmassay.reporting.figure_files import FIGURE_FORMATS
 
     chosen: list[FigureFormat] = []
@@ -78,6 +79,7 @@ def _formats(text: str) -> list[FigureFormat]:
 
 
 def _selected(files: Sequence[FigureFile], only: Sequence[str]) -> list[FigureFile]:
+    """Return the figures whose names contain one of the texts of ``--only``."""
     if not only:
         return list(files)
     selected = [file for file in files if any(text.lower() in file.name for text in only)]

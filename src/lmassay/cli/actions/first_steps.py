@@ -1,4 +1,4 @@
-"""The commands that a new configuration needs first, such as an installation or a download; run them if asked to."""
+"""Find out which commands, such as an installation or a download, must precede the first run of a configuration."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Missing:
     """What this machine lacks to run a configuration."""
 
     commands: tuple[str, ...] = ()
-    """The commands that install or download it, in order."""
+    """The commands that install or download what is missing, in order."""
     message: str = ""
-    """What else is missing and cannot be installed, such as an API key."""
+    """A message about what else is missing and cannot be installed, such as an API key."""
 
 
 def find_missing(texts: Mapping[Path, str], target: Path, model: Spec | None) -> Missing:
     """Plan the runs of a configuration in a temporary folder, and return what this machine lacks to run them.
 
-    ``texts`` are all files that the configuration needs, by paths relative to its folder. A mistake in the model that
-    the user named raises an error.
+    ``texts`` maps the relative paths of all files that the configuration needs to their texts, and ``target`` is the
+    path of the configuration among them. A mistake in the model that the user named raises an error.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
@@ -51,6 +51,7 @@ def find_missing(texts: Mapping[Path, str], target: Path, model: Spec | None) ->
 
 
 def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
+    """Plan all runs of a configuration, and return what is missing for any of them."""
     from lmassay.cli.actions.run import plugin_output_to_stderr
     from lmassay.running.config import expand
     from lmassay.running.runner import plan
@@ -76,7 +77,7 @@ def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
 
 
 def _one_line(error: UserError) -> str:
-    """Return an error in one line. An error about the model is the user's mistake, so it is raised again."""
+    """Return the message of an error in one line, or raise a UserError if it is about the model that the user named."""
     message = "; ".join(str(error).splitlines())
     # A message about the configuration begins with the key that it is about.
     if isinstance(error, ConfigError | PluginError) and message.startswith("model"):
@@ -92,7 +93,7 @@ def show_commands(title: str, commands: Sequence[str]) -> None:
 
 
 def are_wanted(commands: Sequence[str]) -> bool:
-    """Ask on a terminal whether to run commands; without a terminal, nothing is run."""
+    """Ask whether to run commands, and return the answer; without a terminal, return False."""
     if not commands or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     question = "Run this command now?" if len(commands) == 1 else "Run these commands now?"

@@ -45,7 +45,7 @@ def samples() -> dict[str, Sample]:
 
 
 def names() -> list[str]:
-    """Return everything that can be written, by name."""
+    """Return the names of all samples and starters."""
     return [*samples(), *starters()]
 
 
@@ -70,6 +70,7 @@ def init(name: str | None, output: Path | None, model: str | None, force: bool, 
 
 
 def _list_everything() -> None:
+    """Print the names of all samples and starters."""
     sample_names = samples()
     rows: list[tuple[str, str]] = []
     for entry in current_registry().entries("task"):
@@ -82,6 +83,7 @@ def _list_everything() -> None:
 
 
 def _init_starter(starter: Starter, folder: Path, force: bool) -> None:
+    """Write the files of a starter, and print the commands to run next."""
     texts: dict[Path, str] = {}
     for path, text in starter_files(starter).items():
         texts[folder / path] = text
@@ -97,6 +99,7 @@ def _init_starter(starter: Starter, folder: Path, force: bool) -> None:
 
 
 def _init_task(task: str, output: Path | None, model: str | None, force: bool, yes: bool) -> None:
+    """Write the configuration of a task with its data, and print or run the commands to run next."""
     if output == Path("-"):
         raise UserError("-o -: sample data is written next to a configuration; give the name of a file")
     if output is not None:
@@ -170,7 +173,10 @@ def _with_data_folder(value: Any, data_folder: str) -> Any:
 
 
 def _placeholders_of_evaluation(task: str, sample: Sample, spec: Any) -> Mapping[str, Any]:
-    """Return the placeholders that the evaluation of a task adds. Without them, the configuration would be wrong."""
+    """Return the placeholders that the evaluation of a task adds.
+
+    If that fails, it is an error, because the configuration would be wrong without them.
+    """
     if sample.marks is None:
         return {}
     try:
@@ -212,6 +218,7 @@ def _relative_spec(folder: Path, spec: Spec) -> Any:
 
 
 def _relative_path(folder: Path, text: str) -> str:
+    """Return an absolute path relative to ``folder``; any other text as it is."""
     if not Path(text).is_absolute():
         return text
     try:
@@ -224,11 +231,11 @@ def _relative_path(folder: Path, text: str) -> str:
 def _find_missing(task: str, target: Path, model: Spec | None) -> Missing:
     """Return what this machine lacks to run the configuration.
 
-    A sample with its own model needs nothing but lmassay and is not planned, which saves time.
+    A sample with its own model needs nothing but lmassay, so this is not checked, which saves time.
     """
     if model is None and samples()[task].model_files:
         return Missing()
-    # In a temporary folder, the configuration has no folder above it.
+    # The files are written into a temporary folder, so the path of the configuration there is only its name.
     trial = Path(target.name)
     return find_missing(_texts(task, trial, model), trial, model)
 

@@ -48,7 +48,7 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
 
 
 def _spending(store: Store, record: RunRecord, messages: list[str]) -> Spending | None:
-    """Return what a run spent; if it is damaged, add a message."""
+    """Return what a run spent; None if nothing. If this cannot be read, add a message about the damage."""
     if record.status == DAMAGED:
         return None
     try:
@@ -62,7 +62,7 @@ def _spending(store: Store, record: RunRecord, messages: list[str]) -> Spending 
 
 
 def print_list(runs: Sequence[RunRecord], metric: str | None = None) -> None:
-    """Print runs, one per row, with a metric; by default with the main result of each."""
+    """Print runs, one per row, with their result for a metric; without a metric, with the main result of each run."""
     labelled = label_runs(runs)
     headers, rows = _table(labelled.records, metric, narrow=False)
     if not fits(headers, rows):
@@ -95,6 +95,7 @@ def _table(runs: Sequence[RunRecord], metric: str | None, *, narrow: bool) -> tu
 
 
 def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:
+    """Return the cells of a run, up to the column n."""
     label = f"{record.task}: {record.label}"
     if narrow:
         # The end of an id is enough to name a run. The model is printed below the label.

@@ -18,7 +18,7 @@ _MAX_LISTED = 5
 
 
 def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
-    """Merge results folders and print what each contributed; return the exit code."""
+    """Merge results folders, print what was copied from each, and return the exit code."""
     merged = merge_folders(folders, output)
     for folder in merged:
         _warn_about(folder)
@@ -39,6 +39,7 @@ def _has_problems(folder: MergedFolder) -> bool:
 
 
 def _warn_about(folder: MergedFolder) -> None:
+    """Print warnings about conflicts, damage and files that were not copied from a folder."""
     for conflict in folder.conflicts:
         warn(f"conflict: {folder.folder}: {conflict}")
     check = command_line("doctor", "--results", folder.folder)

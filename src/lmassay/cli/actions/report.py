@@ -84,7 +84,7 @@ def report(
 
 
 def _format_of(output: Path | None) -> str:
-    """Return the format that the suffix of the output file stands for."""
+    """Return the format that the ending of the output file stands for."""
     if output is None or output.is_dir():
         return "html"
     formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
@@ -92,6 +92,7 @@ def _format_of(output: Path | None) -> str:
 
 
 def _target(output: Path | None, form: str) -> Path:
+    """Return the file to write; in a folder, or without ``-o``, it is called ``report`` with the format's ending."""
     if output is None:
         return Path(f"report.{form}")
     if output.is_dir():
@@ -100,6 +101,7 @@ def _target(output: Path | None, form: str) -> Path:
 
 
 def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:
+    """Write all figures of a report to a folder."""
     from lmassay.reporting.figure_files import figure_files, write_figures
 
     files = figure_files(content)
@@ -114,7 +116,7 @@ def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[F
 def _pictures(
     files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
 ) -> dict[str, Picture]:
-    """Return the figures that a report includes, with their paths relative to the report."""
+    """Return the figures that a report includes: drawing of the figure → title, and path relative to the report."""
     if not formats:
         return {}
     from lmassay.reporting.formats.content import Picture
@@ -129,6 +131,7 @@ def _pictures(
 
 
 def _write(text: str, target: Path) -> None:
+    """Write the text of a report to a file, or to standard output."""
     if target == _STANDARD_OUTPUT:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A report is data, so it is UTF-8 whatever the console can show.

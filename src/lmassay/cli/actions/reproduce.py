@@ -1,4 +1,4 @@
-"""``lmassay reproduce``: published numbers next to ours."""
+"""What ``lmassay reproduce`` does: compute published numbers again, and print both side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MANY_HOURS = 10
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """All reproductions by name; if two have the same name, the first one is used."""
+    """Return all reproductions by name; if two have the same name, the first one is used."""
     by_name: dict[str, Reproduction] = {}
     for evaluation in evaluations():
         for reproduction in evaluation.reproductions:
@@ -78,6 +78,7 @@ def reproduce(
 
 
 def _require_data(reproduction: Reproduction) -> None:
+    """Raise a DataError if a data set that is needed has not been fetched at all."""
     for name in reproduction.datasets:
         entry = catalogue().find(name)
         files = list(entry.files())
@@ -87,6 +88,7 @@ def _require_data(reproduction: Reproduction) -> None:
 
 
 def _list(available: Mapping[str, Reproduction], as_json: bool) -> None:
+    """Print what can be reproduced."""
     if as_json:
         rows = []
         for reproduction in available.values():
@@ -120,7 +122,7 @@ class _Selection:
     reasons: Mapping[str, str]
     """Model → why it cannot be run."""
     optional: Sequence[str]
-    """The names of parts that are left out unless they are asked for."""
+    """The names of slow parts that were left out because ``--part`` does not name them."""
 
     @classmethod
     def of(cls, reproduction: Reproduction, models: Sequence[str], patterns: Sequence[str]) -> _Selection:
@@ -154,7 +156,10 @@ class _Selection:
 
 
 def _given_folders(models: Sequence[str], published_models: Sequence[str]) -> dict[str, str | None]:
-    """The values of ``--model``: published model → folder, or None to look for it in the hub's cache."""
+    """Parse the values of ``--model``: published model → folder, or None to look for it in the hub's cache.
+
+    The name may be given without its owner, such as ``gpt2-large`` for ``openai-community/gpt2-large``.
+    """
     full_names: dict[str, str] = {}
     for model in published_models:
         full_names[model] = model
@@ -174,7 +179,7 @@ def _given_folders(models: Sequence[str], published_models: Sequence[str]) -> di
 def _locate_models(
     models: Sequence[str], given_folders: Mapping[str, str | None]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The folders of the models on this machine, and why the others cannot be run."""
+    """Return the folders of the models on this machine, and the reasons why the others cannot be run, both by model."""
     from lmassay.models.hf.source import find_source
 
     folders: dict[str, str] = {}
@@ -182,7 +187,7 @@ def _locate_models(
     for model in dict.fromkeys(models):
         folder = given_folders.get(model)
         if folder is not None:
-            # If a folder that the user named is not a model, this is an error; only other models may be missing.
+            # A model without a folder may be missing, but a folder that the user named must have a model: check it.
             source = find_source(folder, None, Path())
             source.check()
             folders[model] = str(source.path)
@@ -196,17 +201,17 @@ def _locate_models(
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """The estimated time of every model, and how it was estimated."""
+    """The estimated time that each model takes, with what the estimate is based on."""
 
     by_model: Mapping[str, Effort]
     is_here: Mapping[str, bool]
     """Model → whether it is on this machine."""
     part_counts: Mapping[str, int]
-    """Model → the number of parts that it is needed for."""
+    """Model → the number of parts that run it."""
     cpu_operations: float
-    """Operations per second of this machine."""
+    """How many floating-point operations this machine carries out per second."""
     gpu_price: float
-    """US dollars per hour."""
+    """The price of an hour on a GPU in US dollars."""
 
     @classmethod
     def of(cls, selection: _Selection, gpu_price: float) -> _Estimate:
@@ -251,7 +256,7 @@ class _Estimate:
         )
 
     def as_json(self) -> list[dict[str, Any]]:
-        """The rows as plain data."""
+        """Return the rows of the table as plain data."""
         rows: list[dict[str, Any]] = []
         for model, hours in self.by_model.items():
             rows.append(
@@ -275,7 +280,7 @@ def _hours(hours: float) -> str:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The reproduced figures, and the parts that have none."""
+    """The reproduced figures, and what could not be reproduced."""
 
     figures: Sequence[ReproducedFigure]
     failures: list[str] = field(default_factory=list)
@@ -291,7 +296,10 @@ class _Outcome:
 
 
 def _run(reproduction: Reproduction, selection: _Selection, execution: ExecutorChoice, results: Path) -> _Outcome:
-    """Run the parts whose models are on this machine. Runs are stored, so an interrupted command can be repeated."""
+    """Run the parts whose models are on this machine.
+
+    Answers are stored, so an interrupted command can be called again and does not start from the beginning.
+    """
     # Imported late, because listing and reproductions that run no model do not need these packages.
     from lmassay.cli.actions.run import plugin_output_to_stderr, work_through
     from lmassay.running import runner
@@ -309,8 +317,8 @@ def _run(reproduction: Reproduction, selection: _Selection, execution: ExecutorC
             f"lmassay models get {models[0]}, or name its folder: --model {models[0]}=FOLDER"
         )
     plans: list[Plan] = []
-    # The index of the part that each plan belongs to.
-    owners: list[int] = []
+    # For each plan, the index of the part that it belongs to.
+    part_of_plan: list[int] = []
     with plugin_output_to_stderr():
         for number, part in enumerate(runnable):
             config = {**part.config, "model": {"name": "hf", "model": selection.folders[part.model]}}
@@ -318,7 +326,7 @@ def _run(reproduction: Reproduction, selection: _Selection, execution: ExecutorC
             for run_config in expand(config, Path.cwd(), default_name=f"reproduce {reproduction.name}"):
                 plans_of_part.append(runner.plan(run_config))
             plans += with_sweep_labels(plans_of_part)
-            owners += [number] * len(plans_of_part)
+            part_of_plan += [number] * len(plans_of_part)
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
         runs = record_runs(plans, store, sweep)
@@ -328,25 +336,26 @@ def _run(reproduction: Reproduction, selection: _Selection, execution: ExecutorC
     outcome = _Outcome([])
     figures: list[ReproducedFigure] = []
     for number, part in enumerate(runnable):
-        own_records = [record for record, owner in zip(records, owners, strict=True) if owner == number]
-        unfinished = [record.id for record in own_records if record.id in reasons]
+        records_of_part = [record for record, owner in zip(records, part_of_plan, strict=True) if owner == number]
+        unfinished = [record.id for record in records_of_part if record.id in reasons]
         if unfinished:
             outcome.failures.append(f"{part.model}, {part.name}: {reasons[unfinished[0]]}")
         else:
-            figures += part.figures(own_records)
+            figures += part.figures(records_of_part)
     outcome.figures = figures
     outcome.not_run = _not_run(selection)
     return outcome
 
 
 def _why_unfinished(record: RunRecord, store: Store) -> str:
-    """The state of a run, with the most frequent error of its examples."""
+    """Return the status of a run, with the most frequent error of its examples."""
     text = f"the run {record.id} is {record.status}: {record.note}"
     errors = store.errors(record.id)
     return f"{text} ({errors[0][0]})" if errors else text
 
 
 def _not_run(selection: _Selection) -> list[str]:
+    """Return what was not run, one line each with the reason."""
     lines = [f"{model}: {reason}" for model, reason in selection.reasons.items()]
     if selection.optional:
         lines.append(f"{', '.join(selection.optional)}: slow, so not run by default; select them with --part")
@@ -357,6 +366,7 @@ def _not_run(selection: _Selection) -> list[str]:
 
 
 def _print_as_json(reproduction: Reproduction, outcome: _Outcome) -> None:
+    """Print the reproduced figures as one JSON document."""
     rows = []
     for figure in outcome.figures:
         row: dict[str, Any] = {
@@ -379,6 +389,7 @@ def _print_as_json(reproduction: Reproduction, outcome: _Outcome) -> None:
 
 
 def _print_as_table(reproduction: Reproduction, outcome: _Outcome) -> None:
+    """Print the reproduced figures as a table, followed by notes and by what was not run or failed."""
     figures = outcome.figures
     has_tolerance = any(figure.tolerance is not None for figure in figures)
     columns = ["figure", "published", "lmassay", "difference", "verdict"]
@@ -390,9 +401,9 @@ def _print_as_table(reproduction: Reproduction, outcome: _Outcome) -> None:
         if has_tolerance:
             row.append(_tolerance(figure))
         rows.append([*row, figure.verdict])
-    numbers = range(1, len(columns) - 1)
     if figures:
-        print_table(reproduction.title, columns, rows, right=numbers, whole=(0,))
+        # All columns are aligned right but the name of the figure and the verdict.
+        print_table(reproduction.title, columns, rows, right=range(1, len(columns) - 1), whole=(0,))
         print_sentence(_summary(figures, has_tolerance))
     for note in reproduction.notes:
         print_sentence(f"Note: {note}")
@@ -403,6 +414,7 @@ def _print_as_table(reproduction: Reproduction, outcome: _Outcome) -> None:
 
 
 def _summary(figures: Sequence[ReproducedFigure], has_tolerance: bool) -> str:
+    """Return a sentence that counts the figures that agree and those that differ for a known reason."""
     agreeing = sum(figure.agrees for figure in figures)
     excused = sum(not figure.agrees and bool(figure.excuse) for figure in figures)
     how = "within their tolerance" if has_tolerance else "to the last printed digit"
@@ -413,7 +425,10 @@ def _summary(figures: Sequence[ReproducedFigure], has_tolerance: bool) -> str:
 
 
 def _difference(figure: ReproducedFigure) -> str:
-    """The difference with the figures' decimals; empty for texts and for figures that must be equal and are."""
+    """Return the difference, with as many decimals as the figures have.
+
+    It is empty for figures that are not numbers, and for figures without a tolerance that agree.
+    """
     try:
         difference = float(figure.computed) - float(figure.published)
     except ValueError:
@@ -428,4 +443,5 @@ def _tolerance(figure: ReproducedFigure) -> str:
 
 
 def _decimals(figure: ReproducedFigure) -> int:
+    """Return the number of decimals of the figure that has more of them."""
     return max(len(number.partition(".")[2]) for number in (figure.published, figure.computed))

@@ -65,7 +65,7 @@ def resume(
 
 
 def _with_limits(record: RunRecord, new_limits: Mapping[str, Any]) -> RunRecord:
-    """Return a run with the limits of this command; a limit of its own budget that the command does not name stays."""
+    """Return a run with the limits that the command line gives; a limit that it does not give stays as it was."""
     if not new_limits:
         return record
     own_limits = record.config.get("budget") or {}

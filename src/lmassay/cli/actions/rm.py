@@ -24,8 +24,9 @@ def rm(runs: Sequence[str], selected: RunFilter, answers: bool, yes: bool, resul
     """Remove runs; return the exit code."""
     if not runs and not selected:
         raise UserError("name the runs to remove, or select them, for example with --status failed")
-    # Only reading: a folder is neither created nor updated before the user has confirmed.
-    # For display, as in `lmassay ls`: the runs are listed, and an old version may have stored keys in their labels.
+    # The store is opened for reading: a folder is neither created nor updated before the user has confirmed.
+    # It is opened for display, as in `lmassay ls`, because the runs are listed, and an old version may have stored
+    # secret keys in their labels.
     with Store(results, for_display=True) as store:
         records = selected.select(chosen_runs(store, runs) if runs else store.runs())
     if not records:

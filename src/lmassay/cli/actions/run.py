@@ -47,7 +47,7 @@ _MAX_UNFINISHED_RUNS = 3
 _MAX_NOTES = 12
 _MAX_REASONS = 3
 _MAX_COMBINATIONS = 6
-# Messages of errors that may be gone at the next attempt.
+# Parts of the messages of temporary errors, which may not occur at the next attempt.
 _TEMPORARY = re.compile(
     r"\(tried \d+ times\)|did not answer in time|the connection broke|HTTP (408|409|425|429|5\d\d)|is down|try again",
     re.IGNORECASE,
@@ -103,13 +103,13 @@ class PlannedRuns:
     not_applicable: list[NotApplicable]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a JSON document says about combinations that cannot be run; nothing if there are none."""
+        """Return the key of a JSON document that lists the combinations that cannot be run; empty if there are none."""
         if not self.not_applicable:
             return {}
         return {"not_applicable": [asdict(combination) for combination in self.not_applicable]}
 
     def report_not_applicable(self) -> None:
-        """Print the combinations that cannot be run, together with those that have the same reason."""
+        """Print the combinations that cannot be run, in one line for each reason."""
         combinations_of_reason: dict[str, list[str]] = {}
         for item in self.not_applicable:
             combinations_of_reason.setdefault(item.reason, []).append(item.combination)
@@ -130,9 +130,9 @@ def plan_all(
 ) -> PlannedRuns:
     """Check and plan every run of every configuration. Errors name the file and line.
 
-    ``selections`` choose some of the runs (``--only``). ``require`` checks a plan further and raises a ConfigError if
-    it is impossible. If some combinations of a sweep are impossible, the others are planned; with ``strict``, or if
-    none is possible, that is an error.
+    ``selections`` choose some of the runs (``--only``). ``require`` is an additional check of each plan, which raises a
+    ConfigError if the run is impossible. If some combinations of a sweep are impossible, the others are planned. With
+    ``strict``, one impossible combination is an error; without it, it is only an error if all are impossible.
     """
     plans: list[Plan] = []
     not_applicable: list[NotApplicable] = []
@@ -162,7 +162,10 @@ def plan_all(
 
 
 def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] | None = None) -> None:
-    """Print planned runs with the number of their examples and requests; ``further`` is added to the JSON document."""
+    """Print planned runs with the number of their examples and requests.
+
+    ``further`` has additional keys for the JSON document.
+    """
     rows: list[dict[str, Any]] = []
     costs: list[CostEstimate] = []
     for plan in plans:
@@ -200,7 +203,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
         print_json({"runs": rows, **(further or {})})
         return
     keys = ["task", "label", "model", "examples", "requests"]
-    # Most runs score examples, but few-shot runs score splits. If both are listed, each cell names its unit.
+    # Most tasks score examples, but few-shot learning scores splits of the data. With both, each cell names its unit.
     units = [plan.design.unit for plan in plans]
     is_one_unit = len(set(units)) == 1
     scored_title = f"{units[0]}s" if is_one_unit else "scores"
@@ -244,7 +247,7 @@ def _cost_cell(row: Mapping[str, Any]) -> str:
 
 
 def _print_costs(costs: Sequence[CostEstimate]) -> None:
-    """Print an upper bound of the total cost, why costs are unknown, and what the estimate assumes."""
+    """Print why costs are unknown, an upper bound of the known costs, and what the estimate assumes."""
     for reason in dict.fromkeys(cost.unknown for cost in costs if cost.unknown):
         print_sentence(f"cost unknown: {reason}")
     amounts = [cost.usd for cost in costs if cost.usd is not None]
@@ -268,7 +271,7 @@ def _max_requests(plan: Plan) -> int | None:
 
 
 def _max_calls(plan: Plan) -> int:
-    """Return how many calls to a server a request needs at most, judged by the first example."""
+    """Return the maximum number of calls to a server per request, estimated from the requests of the first example."""
     if plan.model is None or type(plan.model).max_calls is Model.max_calls:
         return 1
     example = next(iter(plan.task.examples()), None)
@@ -288,7 +291,7 @@ def work_through(
     *,
     retry_failed: bool = True,
 ) -> int:
-    """Carry out the runs of a sweep and return the exit code.
+    """Carry out the runs of a command and return the exit code.
 
     Trainings are done first, in parallel; then the runs are finished one after the other. If a run fails, the others
     continue. If the budget is used up or the disk is full, the remaining runs are not started. Without
@@ -310,7 +313,7 @@ def work_through(
             stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
             if len(runs) > 1:
-                # This replaces the note with the command that finishes only this run.
+                # The note on the exception names the command that finishes only this run, so it is replaced.
                 stop.__notes__ = [
                     f"all answers so far are stored; to finish all runs of this command: {_resume_command(store)}"
                 ]
@@ -319,7 +322,7 @@ def work_through(
             exit_code = USER_ERROR
             messages[str(error)] += 1
             if is_disk_full(error):
-                # The message has the command that finishes all runs.
+                # The message already names the command that finishes all runs.
                 print_error(str(error))
                 stopped = "the disk is full"
             elif messages[str(error)] == 1:
@@ -335,7 +338,10 @@ def work_through(
 
 
 def _how_to_continue(error: LmassayError, store: Store, *, is_sweep: bool) -> list[str]:
-    """Return the notes of an error; in a sweep with the command that finishes all runs instead of only one."""
+    """Return the notes of an error, which say how to continue.
+
+    In a sweep, they name the command that finishes all runs, instead of the one that finishes only the failed run.
+    """
     notes: list[str] = getattr(error, "__notes__", [])
     if notes and is_sweep:
         command = _resume_command(store)
@@ -347,6 +353,7 @@ def _how_to_continue(error: LmassayError, store: Store, *, is_sweep: bool) -> li
 def _train(
     runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay, retry_failed: bool
 ) -> PrefetchedTrainings:
+    """Carry out the trainings of all runs, in parallel; interrupted runs are marked as cancelled."""
     training_runs = [run for run in runs if run.plan.task.trains]
     if not training_runs:
         return PrefetchedTrainings()
@@ -450,10 +457,11 @@ def _document(record: RunRecord, store: Store) -> dict[str, Any]:
 
 
 def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
-    """Print what an evaluation has to add about its runs, such as the results of a protocol or a warning."""
+    """Let each evaluation print a summary of its runs, such as the results of a protocol, or a warning."""
     for evaluation in evaluations():
         if evaluation.after_run is None:
             continue
+        # The records of this evaluation.
         own_records = [record for record in records if evaluation_of(record) is evaluation and record.results]
         if own_records:
             call_hook(
@@ -482,10 +490,9 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
         reasons = store.errors(record.id) or store.unscored_reasons(record)[:_MAX_REASONS]
         # Without an id, `lmassay resume` continues all runs of the command, which is right if the budget stopped them.
         names_run = is_single or len(records) == 1 or record.status == "incomplete"
-        words = [record.id] if names_run else []
-        print_error(
-            f"{record.id}: {brief_note(record)}; {_remedy(record, store, reasons, words, record.id in trained)}"
-        )
+        resume_arguments = [record.id] if names_run else []
+        remedy = _remedy(record, store, reasons, resume_arguments, trains=record.id in trained)
+        print_error(f"{record.id}: {brief_note(record)}; {remedy}")
         for text, number in reasons:
             say(f"  {number} × {text}")
     _report_not_listed(unfinished[_MAX_UNFINISHED_RUNS:], store)
@@ -519,9 +526,14 @@ def _is_nothing_scored(record: RunRecord, store: Store) -> bool:
 
 
 def _remedy(
-    record: RunRecord, store: Store, reasons: Sequence[tuple[str, int]], words: Sequence[str], trains: bool
+    record: RunRecord,
+    store: Store,
+    reasons: Sequence[tuple[str, int]],
+    resume_arguments: Sequence[str],
+    *,
+    trains: bool,
 ) -> str:
-    """Return how to finish a run; ``words`` are the arguments of the suggested ``lmassay resume``."""
+    """Return how to finish a run, in most cases with a ``lmassay resume`` command that has these arguments."""
     if _is_imported(record):
         # Resuming would only read the same log again.
         return (
@@ -529,14 +541,17 @@ def _remedy(
             "then export and import it again"
         )
     if record.status == "stopped":
-        return f"to continue with a larger budget: {_resume_command(store, *words, *_larger_budget(record))}"
+        command = _resume_command(store, *resume_arguments, *_larger_budget(record))
+        return f"to continue with a larger budget: {command}"
     if _is_nothing_scored(record, store):
         return "the reasons are below; change the data, the task or the model, then start a new run"
     if trains:
-        return f"when the cause is fixed, repeat the trainings: {_resume_command(store, *words, '--retry-failed')}"
+        command = _resume_command(store, *resume_arguments, "--retry-failed")
+        return f"when the cause is fixed, repeat the trainings: {command}"
+    command = _resume_command(store, *resume_arguments)
     if all(_TEMPORARY.search(text) for text, _ in reasons):
-        return f"try again with: {_resume_command(store, *words)}"
-    return f"when the cause is fixed, continue with: {_resume_command(store, *words)}"
+        return f"try again with: {command}"
+    return f"when the cause is fixed, continue with: {command}"
 
 
 def _larger_budget(record: RunRecord) -> list[str]:
@@ -554,5 +569,5 @@ def _is_imported(record: RunRecord) -> bool:
     return "imported" in record.depends_on
 
 
-def _resume_command(store: Store, *words: str) -> str:
-    return command_on_results(store.folder, "resume", *words)
+def _resume_command(store: Store, *arguments: str) -> str:
+    return command_on_results(store.folder, "resume", *arguments)

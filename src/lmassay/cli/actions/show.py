@@ -22,7 +22,7 @@ from lmassay.types import RunRecord
 def show(
     run: str, everything: bool, signature: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool
 ) -> None:
-    """Show the results of a run with intervals, n, errors and unscored examples."""
+    """Show the results of a run with intervals, and how many examples were scored (n), failed or are unscored."""
     with Store(results, for_display=True) as store:
         record = store.run(run)
         if record.status == DAMAGED and not record.config and (as_yaml or provenance):
@@ -59,15 +59,15 @@ def show(
 
 
 def _name_other_runs(record: RunRecord, store: Store) -> None:
-    """If the command of the latest run had several runs, say so and how to list them."""
-    of_command = [other for other in store.runs() if record.sweep and other.sweep == record.sweep]
-    if len(of_command) > 1:
+    """If the command that started the latest run started several runs, say so, and say how to list them."""
+    runs_of_command = [other for other in store.runs() if record.sweep and other.sweep == record.sweep]
+    if len(runs_of_command) > 1:
         command = command_on_results(store.folder, "ls")
-        say(f"this is the last of {len(of_command)} runs of one command; to list them: {command}")
+        say(f"this is the last of {len(runs_of_command)} runs of one command; to list them: {command}")
 
 
 def _as_config_file(record: RunRecord) -> str:
-    """Return the configuration as a file that repeats this run, whatever folder it is run from."""
+    """Return the text of a configuration file that repeats this run, whatever folder it is run from."""
     config = {key: value for key, value in record.config.items() if value not in (None, "")}
     config["base_dir"] = str(Path(str(config.pop("base_dir", ""))).resolve())
     text = _as_yaml(config, allow_unicode=True)

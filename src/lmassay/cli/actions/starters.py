@@ -1,4 +1,4 @@
-"""What ``lmassay init`` can write in addition to configurations of tasks: the beginnings of plug-ins."""
+"""The starters that ``lmassay init`` can write in addition to configurations: the beginnings of plug-ins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmassay.errors import PluginError
 from lmassay.plugins.evaluations import evaluations
 
 _FOLDER = Path(lmassay.__file__).parent / "starters"
-# The starters that belong to no evaluation.
+# The starters that do not belong to an evaluation.
 _CORE = (
     Starter(
         "task",
@@ -54,7 +54,7 @@ def starter_files(starter: Starter) -> Mapping[Path, str]:
 
 
 def texts_in(folder: Path) -> dict[str, str]:
-    """Return the texts of all files in a folder by their path in it."""
+    """Return the texts of all files in a folder: path relative to the folder → text."""
     texts: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -63,7 +63,7 @@ def texts_in(folder: Path) -> dict[str, str]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file that belongs to a sample."""
+    """Return the text of a file of a sample or a starter."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:

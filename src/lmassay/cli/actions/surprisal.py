@@ -27,7 +27,7 @@ from lmassay.types.controls import replace_controls
 from lmassay.types.wording import counted
 
 _COLUMNS = ("line", "number", "text", "start", "end", "tokens", "surprisal")
-# Lines that are scored at once: enough for full batches, few enough to bound memory.
+# The number of lines that are scored together: enough to fill batches, few enough to limit memory.
 _LINES_AT_ONCE = 512
 
 
@@ -46,7 +46,7 @@ def surprisal_command(
         local_model = local_model_of(model)
     _warn_about_repeated_prefix(local_model, lines)
     _warn_about_unknown_words(local_model.tokenizer, lines)
-    # Lines that could not be scored, with the reason.
+    # The numbers of lines that could not be scored, each with the reason.
     unscored: list[tuple[int, str]] = []
 
     def scored() -> Iterator[tuple[int, TextSurprisal]]:
@@ -79,6 +79,7 @@ def surprisal_command(
 
 
 def _warn_about_repeated_prefix(model: HuggingFace, lines: Sequence[str]) -> None:
+    """Warn about the first line that begins with the token that the tokenizer adds to every text."""
     tokenizer = model.tokenizer
     for number, line in enumerate(lines, start=1):
         if tokenizer.repeats_own_prefix(line):
@@ -95,6 +96,7 @@ def _warn_about_repeated_prefix(model: HuggingFace, lines: Sequence[str]) -> Non
 
 
 def _warn_about_unknown_words(tokenizer: Any, lines: Sequence[str]) -> None:
+    """Warn if the texts have words that the model's vocabulary lacks."""
     unknown_by_line = {number: tokenizer.unknown_tokens(line) for number, line in enumerate(lines, start=1)}
     total = sum(unknown_by_line.values())
     if not total:
@@ -107,6 +109,7 @@ def _warn_about_unknown_words(tokenizer: Any, lines: Sequence[str]) -> None:
 
 
 def _write(stream: IO[str], scored: Iterator[tuple[int, TextSurprisal]], separator: str) -> int:
+    """Write the scores as CSV or TSV, and return the number of rows."""
     rows = _rows(scored)
     if separator == ",":
         return write_csv(stream, _COLUMNS, rows)
@@ -127,6 +130,6 @@ def _rows(scored: Iterator[tuple[int, TextSurprisal]]) -> Iterator[tuple[Any, ..
 
 
 def _cell(value: Any) -> str:
-    """A value in a TSV file, which cannot contain tabs or line breaks."""
+    """Return a value as it is written in a TSV file, where tabs and line breaks must be escaped."""
     text = str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
     return replace_controls(text)

@@ -48,7 +48,7 @@ def table(
 
 
 def _usable(records: Sequence[RunRecord], results: Path) -> list[RunRecord]:
-    """Return the runs that have results; the others are reported."""
+    """Return the runs that have results, and print warnings about the others."""
     usable = []
     without_results: list[str] = []
     warn_about_damage(damage_messages(records), results)
@@ -71,6 +71,7 @@ def _usable(records: Sequence[RunRecord], results: Path) -> list[RunRecord]:
 
 
 def _print(results_table: RunTable) -> None:
+    """Print a table on standard output, followed by its notes."""
     headers = [results_table.row_key, *("\n".join(column) for column in results_table.columns)]
     rows = []
     for row in results_table.rows:
@@ -85,7 +86,7 @@ def _print(results_table: RunTable) -> None:
 
 
 def _writer(output: Path, label: str) -> Callable[[RunTable], str]:
-    """Return the function that writes a table in the format that the suffix stands for."""
+    """Return the function that turns a table into text, in the format that the ending of the file stands for."""
     suffix = output.suffix.lower()
     if suffix == ".tex":
         from lmassay.reporting.formats.latex import floating_table
@@ -99,7 +100,7 @@ def _writer(output: Path, label: str) -> Callable[[RunTable], str]:
         return RunTable.csv
     if suffix in (".html", ".htm"):
         return _as_page
-    raise UserError(f"{output} does not have the suffix of a table; give .tex, .md, .csv or .html")
+    raise UserError(f"-o {output}: the name must end in .tex, .md, .csv or .html")
 
 
 def _as_page(results_table: RunTable) -> str:

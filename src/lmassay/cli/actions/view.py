@@ -25,7 +25,7 @@ class _Server(Protocol):
 
 
 def view(port: int, host: str, open_browser: bool, read_only: bool, datasette: bool, results: Path) -> None:
-    """Serve a results folder until the user stops the command."""
+    """Serve a results folder in the browser until the user stops the command."""
     server = _datasette(results, host, port) if datasette else _live_view(results, host, port, read_only)
     click.echo(server.url)
     if not datasette and not (results / STORE_FILE).is_file():
@@ -33,7 +33,7 @@ def view(port: int, host: str, open_browser: bool, read_only: bool, datasette: b
     say("stop with Ctrl-C")
     if open_browser:
         webbrowser.open(server.url)
-    # Ctrl-C is the usual way to stop it, so it is not an error.
+    # Ctrl-C is the usual way to stop the server, so it is not an error.
     with suppress(KeyboardInterrupt):
         server.run()
     say("stopped")
