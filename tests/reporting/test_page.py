@@ -10,7 +10,7 @@ import pytest
 
 from lmassay.evaluations.robustness.report import scatter_chart, success_region
 from lmassay.reporting.blocks import Tile, TileEntry
-from lmassay.reporting.page import _gist, _numbers_of_section
+from lmassay.reporting.page import _gist, _tiles_of_section
 from lmassay.reporting.tiles import anchor
 from tests.helpers import lmassay, write_config, write_lines
 
@@ -206,5 +206,5 @@ def test_each_section_of_a_card_names_its_own_number():
         "biased?", "bias", [TileEntry("model", "0.033", scope="n = 5")], meaning="", limits="", anchor=anchor("bias")
     )
     tiles = [replace(agreement, further=[pairs]), bias]
-    gists = [_gist(_numbers_of_section(tiles, anchor(task))) for task in ("syntax", "minimal_pairs", "bias", "fewshot")]
+    gists = [_gist(_tiles_of_section(tiles, anchor(task))) for task in ("syntax", "minimal_pairs", "bias", "fewshot")]
     assert gists == ["agreement: model 0.826 (n = 5)", "pairs: model 0.781 (n = 5)", "bias: model 0.033 (n = 5)", ""]

@@ -114,7 +114,7 @@ def test_examples_that_only_one_metric_could_not_score_are_counted_in_the_captio
     ]
     add(tmp_path, "a", rates(GOOD), model="m", results=results, metrics=[{"name": "accuracy"}])
     (table,) = tables(tmp_path)
-    assert "Some metrics left examples unscored (accuracy: 10); the section says why." in table.caption
+    assert "Some metrics could not score every example (accuracy: 10); the task's section says why." in table.caption
     assert "All examples were scored" not in table.caption
 
 

@@ -25,9 +25,10 @@ T = TypeVar("T")
 class Cell:
     """A cell of a table: a text with lines of small print below it.
 
-    ``kind`` is what the cell holds: the name of its row, a text, or a number. ``edge`` draws a line to its left, which
-    begins a group of columns. ``bold`` emphasizes the text. ``link`` is where the text leads on the page, such as
-    ``#examples``. ``warns`` marks what a reader should look at, such as a number of errors.
+    ``kind`` is what the cell holds: the name of its row, a text, or a number. ``span`` is the number of columns that it
+    covers. ``edge`` draws a line to the left of the cell, where a group of columns begins. ``bold`` emphasizes the
+    text. ``link`` is the place on the page to which the text links, such as ``#examples``. ``warns`` marks what a
+    reader should look at, such as a number of errors.
     """
 
     text: str
@@ -52,7 +53,8 @@ class TableRow:
 class Body:
     """Rows that belong together.
 
-    If ``folds``, readers of the page open the first row to see the others. If ``apart``, LaTeX draws a rule above them.
+    If ``folds``, the page shows only the first row, and readers open it to see the others. If ``apart``, LaTeX draws a
+    rule above the rows.
     """
 
     rows: Sequence[TableRow]
@@ -75,8 +77,8 @@ class Table:
 class Figure:
     """A drawing and the sentence under it.
 
-    A figure made with ``Figure.of(chart, caption)`` knows its chart, so that it can be laid out for a paper. A figure
-    that has only a drawing is scaled.
+    A figure made with ``Figure.of(chart, caption)`` keeps its chart, which can be laid out again for the width of a
+    paper's column. A figure that has only a drawing is scaled to that width instead.
     """
 
     drawing: Markup
@@ -85,7 +87,7 @@ class Figure:
 
     @classmethod
     def of(cls, chart: Chart, caption: str) -> Figure:
-        """The figure of a chart."""
+        """Draw a chart and return it as a figure."""
         return cls(chart.svg(), caption, chart)
 
 
@@ -108,7 +110,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading within the section. On the page, readers open what follows it, unless ``is_open``."""
+    """A heading within the section. On the page, what follows is closed until readers open it, unless ``is_open``."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -117,7 +119,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class DisplayedExample:
-    """An example with its scores in one line, and its texts as (name, text)."""
+    """An example of a list in the report: a line of facts such as its scores, and its texts as (name, text)."""
 
     id: str
     scores: str
@@ -144,7 +146,11 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class TileEntry:
-    """The number of one model on a tile, with its interval; or the reason why there is none."""
+    """The number of one model on a tile, with its interval; or the ``reason`` why there is no number.
+
+    ``scope`` says what the number was computed from, such as ``120 examples``. ``details`` are further numbers and
+    facts.
+    """
 
     model: str
     value: str = ""
@@ -157,7 +163,7 @@ class TileEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceList:
-    """Numbers to compare with, in order; ``rows`` are (label, value, whether it is the model's own number)."""
+    """Numbers to compare with, best first; ``rows`` are (label, value, whether it is a number of these runs)."""
 
     title: str
     rows: Sequence[tuple[str, str, bool]]
@@ -168,7 +174,8 @@ class ReferenceList:
 class Tile:
     """A question with its short answer for each model; ``anchor`` is the id of the section with the details.
 
-    ``further`` are other numbers that answer the same question, shown below the first one.
+    ``distinguishable`` is a sentence that says how far two models must differ to be distinguished. ``further`` are
+    tiles with other numbers for the same question, shown below the first number.
     """
 
     question: str
@@ -201,10 +208,13 @@ class Section:
     blocks: Sequence[Block]
     examples: Sequence[Examples] = ()
     compared: Sequence[str] | None = None
-    """The metrics by which the report compares runs. None: the task's headline; empty: the section compares them."""
+    """The metrics by which the report compares the runs; None stands for the task's headline metrics.
+
+    Empty if the report should not compare the runs, because the section does it itself.
+    """
     comparison_note: str = ""
     lists_errors: bool = False
-    """True if the section lists the examples with errors itself, so that the report need not."""
+    """Whether the section lists the examples with errors itself; otherwise the report does."""
     tells_errors: InitVar[bool] = False
     """The old name of ``lists_errors``."""
 
@@ -217,22 +227,22 @@ class Section:
 
 
 def name(text: str, *small: str) -> Cell:
-    """The cell that names a row, with lines in small print below the name."""
+    """Return the cell that names a row, with lines in small print below the name."""
     return Cell(text, small, "name")
 
 
 def text_cell(text: str, *small: str) -> Cell:
-    """A cell of text; empty lines of small print are left out."""
+    """Return a cell of text; empty lines of small print are left out."""
     return Cell(text, [line for line in small if line], kind="text")
 
 
 def count(number: int | None) -> Cell:
-    """A cell with a number of things; empty if the number is not known."""
+    """Return a cell with a number of things; empty if the number is not known."""
     return Cell("" if number is None else f"{number:,}")
 
 
 def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = False) -> Cell:
-    """A result with its interval in small print below, followed by more small print if there is any."""
+    """Return the cell of a result, with its interval and then the lines of ``small`` in small print."""
     if result is None:
         # The run has no result of this metric, which is not the same as a result without a value.
         return Cell("", (ABSENT,), edge=edge)
@@ -242,14 +252,14 @@ def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = F
 
 
 def header_row(text_titles: Sequence[str], number_titles: Sequence[str] = ()) -> list[Cell]:
-    """The header of a table whose columns of text come before its columns of numbers."""
+    """Return a header row: first the titles of text columns, then those of number columns."""
     cells = [Cell(title, kind="text") for title in text_titles]
     cells += [Cell(title) for title in number_titles]
     return cells
 
 
 def in_short(names: Sequence[str]) -> str:
-    """The first of several names, and how many more there are: ``syntax and 2 more``."""
+    """Return the first of several names and the number of the others: ``syntax and 2 more``."""
     if len(names) == 1:
         return names[0]
     return f"{names[0]} and {len(names) - 1} more"
@@ -266,7 +276,7 @@ def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list
         for group_names, members in groups:
             if set(group_names).isdisjoint(item_names):
                 continue
-            # In place: the list is part of the group.
+            # += changes the list in place, and the list is part of the group.
             group_names += [new for new in item_names if new not in group_names]
             members.append(item)
             break

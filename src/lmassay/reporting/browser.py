@@ -38,11 +38,11 @@ class BrowserRow:
     key_texts: Sequence[KeyText] = ()
     """The texts that are columns of the table; by default the first text and the answer."""
     comes_first: bool = False
-    """Whether it is kept before others if a page cannot show all examples."""
+    """Whether the row is kept in preference to others if a page cannot show all examples."""
 
 
 def browser_rows(store: Store, record: RunRecord, title: str, chosen: ChosenRows | None = None) -> Iterator[BrowserRow]:
-    """The examples of a run, all or those chosen, with their requests, answers, texts and scores."""
+    """Yield the examples of a run as rows of the browser; ``title`` names the run, ``chosen`` selects examples."""
     metric_order = [*record.design.headline, *(result.metric for result in record.results)]
     exchanges = _ExchangeReader(store, record.id)
     key_texts = view_of(record).key_texts
@@ -71,10 +71,10 @@ def browser(
     anchor: str = "examples",
     total: int | None = None,
 ) -> Markup:
-    """Table, controls and data as markup for ``document(browser=True)``; empty if there are no rows.
+    """Return the example browser (table, controls and data) as markup for ``document(browser=True)``.
 
-    ``unit`` is what a row is about, in the singular. ``total`` is the number of all examples if the rows were chosen
-    from them.
+    The markup is empty if there are no rows. ``unit`` is what a row is about, in the singular, such as ``example``.
+    ``total`` is the number of all examples, if ``rows`` are only some of them.
     """
     sampled_rows, count = sample(rows)
     if total is None:
@@ -99,7 +99,7 @@ def browser(
 
 
 def _ordered_scores(values: Mapping[str, float], metric_order: Iterable[str]) -> dict[str, float]:
-    """Scores in the order of the run's results; the points of a curve (``ew@top0.5``) get no column."""
+    """Return the scores in the order of the run's metrics, without the points of a curve such as ``ew@top0.5``."""
     scores: dict[str, float] = {}
     for metric in [*metric_order, *values]:
         if metric in values and "@" not in metric:
@@ -108,39 +108,43 @@ def _ordered_scores(values: Mapping[str, float], metric_order: Iterable[str]) ->
 
 
 class _ExchangeReader:
-    """Reads the requests and responses of each example while the rows are read; both are in the order of the data."""
+    """Looks up the exchanges of an example: its requests, each with its response.
+
+    Exchanges and rows are stored in the same order, so the exchanges are read only once, along with the rows.
+    """
 
     def __init__(self, store: Store, run: str) -> None:
         self._remaining: Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]] = iter(())
         if store.has_single_rows(run):
-            # Examples in batches have no requests.
+            # Rows that a run stores in batches, as columns, have no stored requests.
             self._remaining = store.requests_and_responses(run)
 
     def about(self, example: str) -> list[tuple[dict[str, Any], Response]]:
+        """Return the exchanges of an example; examples must be asked for in the order of the rows."""
         for example_id, exchanges in self._remaining:
             if example_id == example:
                 return exchanges
         return []
 
 
-# --- the rows as the page stores them: columns that point into one list of texts, compressed --------------------------
+# --- the rows as the page stores them: compressed columns of numbers that index one list of texts ---------------------
 
-# A text that many rows share (a prompt sent to several models, the title of a run) is stored once. The result is
-# lines of JSON, so that the page can read them piece by piece and stays responsive.
+# A text that many rows share (a prompt sent to several models, the title of a run) is stored once. The data are lines
+# of JSON, so that the page can read them piece by piece and stays responsive.
 
 MAX_CHARACTERS = 40_000_000
-"""The largest total length of all texts. A page with this many characters has about 20 MB."""
+"""The largest total length of all texts. A page with this many characters is a file of about 20 MB."""
 MAX_TEXT_LENGTH = 10_000
-"""Longer texts are cut, so that a few of them do not take the place of all other examples."""
+"""Longer texts are cut, so that a few of them do not use up the space for all other examples."""
 _CHARACTERS_PER_LINE = 250_000
-"""Characters of text in one line of the data."""
+"""A line of the data ends after this many characters of text."""
 
 
 def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
-    """All rows, or as many as a page can hold, in their order; and the number of all rows.
+    """Return as many rows as a page can hold, in their order, and the number of all rows.
 
-    If there are more than MAX_ROWS rows, they are sampled at random. If the texts of the remaining rows are too long,
-    those that come first are kept before others.
+    If there are more than MAX_ROWS rows, they are sampled at random. If the texts of the remaining rows together are
+    still too long, rows with ``comes_first`` are kept in preference to others.
     """
     # A fixed seed: the same rows give the same page.
     rng = random.Random(0)
@@ -163,7 +167,7 @@ def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
 
 
 def _within_budget(rows: Sequence[tuple[int, BrowserRow]]) -> Iterator[tuple[int, BrowserRow]]:
-    """The first rows whose different texts together have at most MAX_CHARACTERS characters."""
+    """Yield rows from the beginning, until their different texts together exceed MAX_CHARACTERS characters."""
     included_texts: set[str] = set()
     remaining = MAX_CHARACTERS
     for number, row in rows:
@@ -187,7 +191,7 @@ def _total_length(texts: Iterable[str]) -> int:
 
 
 def packed(rows: Sequence[BrowserRow]) -> str:
-    """The rows as gzip in base64, which contains nothing that a browser could take for markup."""
+    """Return the rows, compressed with gzip, in base64: text that a browser cannot mistake for markup."""
     lines = "\n".join(_data_lines(rows))
     # Without the time of writing: the same rows give the same page.
     compressed = gzip.compress(lines.encode("utf-8"), compresslevel=6, mtime=0)
@@ -204,7 +208,7 @@ class _NumberedTexts:
         return self.numbers.setdefault(text, len(self.numbers))
 
     def column(self, texts: Iterable[str | None]) -> list[int]:
-        """The number of each text; -1 stands for None."""
+        """Return the number of each text; -1 stands for None."""
         numbers = []
         for text in texts:
             numbers.append(-1 if text is None else self.number(without_keys(str(text))))
@@ -212,9 +216,10 @@ class _NumberedTexts:
 
 
 def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
-    """A line of columns, a line of texts per row, and the texts themselves in as many lines as they need.
+    """Yield the lines of the data: one line with all columns, one with the texts of each row, and then the texts.
 
-    ``templates/rows.js`` reads this format. A text is given by its number, -1 stands for none.
+    A text is written as its number in the list of all texts, and -1 stands for no text. The list itself takes as many
+    lines as it needs. ``templates/rows.js`` reads this format.
     """
     texts = _NumberedTexts()
     columns: dict[str, Any] = {
@@ -230,12 +235,12 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
     text_names = _NumberedTexts()
     texts_of_rows = []
     for row in rows:
-        # The numbers of name and text in turn.
+        # Alternately the number of a text's name and the number of the text.
         numbers: list[int] = []
         for name, text in row.texts:
             numbers.append(text_names.number(name))
-            # Keys are blanked out here, because the compressed data can no longer be searched for them, and before the
-            # text is cut, because the cut could leave a part of a key.
+            # API keys are blanked out here, because they could not be found in the compressed data. It is done before
+            # the text is cut, because the cut could leave a part of a key.
             numbers.append(texts.number(_clipped(without_keys(text))))
         texts_of_rows.append(numbers)
     columns["names"] = list(text_names.numbers)
@@ -246,7 +251,10 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
 
 
 def _key_texts(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tuple[int, list[tuple[str, str]]]]:
-    """The texts that are columns, as (name, name of the text it is compared with), of each task that names some."""
+    """Return which texts are columns of the table: for each task that declares key texts, its number and a list.
+
+    The list has a pair for each key text: its name, and the name of the text that it is compared with (or "").
+    """
     by_task: dict[str, Sequence[KeyText]] = {}
     for row in rows:
         if row.key_texts:
@@ -258,7 +266,7 @@ def _key_texts(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tuple[
 
 
 def _group_columns(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tuple[str, list[int]]]:
-    """The name of each group, such as ``category``, with the label of every row."""
+    """Return each kind of group, such as ``category``, with the number of the label that every row has in it."""
     names: dict[str, None] = {}
     for row in rows:
         names |= dict.fromkeys(row.groups)
@@ -270,7 +278,7 @@ def _group_columns(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tu
 
 
 def _score_columns(rows: Sequence[BrowserRow]) -> list[tuple[str, list[float | None]]]:
-    """Each metric with the score of every row."""
+    """Return each metric with the score of every row; None for a row without this score."""
     metrics: dict[str, None] = {}
     for row in rows:
         metrics |= dict.fromkeys(row.scores)
@@ -282,11 +290,12 @@ def _score_columns(rows: Sequence[BrowserRow]) -> list[tuple[str, list[float | N
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Divide texts into lists with about _CHARACTERS_PER_LINE characters each."""
     piece: list[str] = []
     size = 0
     for text in texts:
         piece.append(text)
-        # Two quotes and a comma.
+        # Three more characters for the quotes and the comma around it in JSON.
         size += len(text) + 3
         if size > _CHARACTERS_PER_LINE:
             yield piece
@@ -297,7 +306,7 @@ def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Six digits are more than the page shows, and make it smaller."""
+    """Round to six significant digits, which is more than the page shows and keeps it small."""
     if value is None:
         return None
     return float(f"{value:.6g}")

@@ -1,7 +1,7 @@
-"""The plan of a card: every evaluation that takes part, applied to one or more models.
+"""The plan of a card, the report of ``lmassay card`` that applies every evaluation to one or more models.
 
-Everything is planned before the first request is sent. Each part is an ordinary configuration, so it can be run by
-itself and gives the same numbers.
+Everything is planned before the first request is sent. Each part of a card is an ordinary configuration, so it can also
+be run without a card and then gives the same numbers.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class PlannedEvaluation:
     """The folder to which relative paths in the configuration refer."""
     reason: str = ""
     is_broken: bool = False
-    """True if the reason is a mistake in the evaluation's package."""
+    """Whether the reason is an error in the package of the evaluation."""
 
     def runs(self) -> list[RunConfig]:
-        """The runs as the store will record them."""
+        """Return the configuration of each run; there are none if the evaluation does not apply."""
         if self.config is None:
             return []
         return expand(dict(self.config), self.folder, default_name=f"card {self.evaluation}")
@@ -55,9 +55,10 @@ class CardModel:
 
 
 def card_models(words: Sequence[str], base: Path) -> list[CardModel]:
-    """The models that the user named, each once.
+    """Build the models that the user named on the command line (``words``), each once.
 
-    Models with the same label get a number, if they take the option ``label``.
+    If several models have the same label, a number is added to the labels of all but the first one, provided that they
+    take the option ``label``.
     """
     models: dict[str, CardModel] = {}
     for word in words:
@@ -82,18 +83,18 @@ def _build_model(spec: Spec, word: str, base: Path) -> Model:
 
 
 def _takes_label(spec: Spec, base: Path) -> bool:
-    """Whether a model takes the option ``label``."""
+    """Return whether a model takes the option ``label``."""
     name, _ = split_spec(spec, "model")
     return "label" in options_model(current_registry().get("model", name, base)).model_fields
 
 
 def card_evaluations() -> list[Evaluation]:
-    """The evaluations that take part in the card."""
+    """Return the evaluations that take part in the card."""
     return [evaluation for evaluation in evaluations() if evaluation.card is not None]
 
 
 def plan_card(models: Sequence[CardModel], size: str, only: Sequence[str] = ()) -> list[PlannedEvaluation]:
-    """Plan every evaluation of every model, evaluation by evaluation; only the named evaluations, if any are named."""
+    """Plan every evaluation of every model, grouped by evaluation; ``only`` limits the plan to these evaluations."""
     planned: list[PlannedEvaluation] = []
     for evaluation in card_evaluations():
         if evaluation.card is None or (only and evaluation.name not in only):
@@ -119,7 +120,7 @@ class PublishedPart:
 
 
 def published_parts(request: CardRequest, only: Sequence[str] = ()) -> list[PublishedPart]:
-    """The parts of all evaluations, also of those that have no published data in the language."""
+    """Return the part of each evaluation; without published data in the language, it has only a reason."""
     _require_language(request.language)
     parts: list[PublishedPart] = []
     for evaluation in card_evaluations():
@@ -161,7 +162,7 @@ def plan_published_card(models: Sequence[CardModel], parts: Sequence[PublishedPa
 
 
 def published_languages() -> list[str]:
-    """The languages of the card on published data, of all evaluations together."""
+    """Return the languages in which at least one evaluation has published data."""
     languages: set[str] = set()
     for evaluation in card_evaluations():
         if evaluation.published_card is not None:
@@ -178,7 +179,10 @@ def _require_language(language: str) -> None:
 
 
 def require_published_data(parts: Sequence[PublishedPart]) -> None:
-    """Raise a DataError with the command that fetches missing data; called before any model is built."""
+    """Raise a DataError with the command that fetches missing data.
+
+    Callers do this before they build a model, because building one may take long.
+    """
     missing: dict[str, str] = {}
     for part in parts:
         for variant in part.variants:
@@ -202,9 +206,9 @@ def _read_variants(value: Any) -> list[CardVariant] | None:
 def _plan_evaluation(
     evaluation: str, models: Sequence[CardModel], variants: Sequence[CardVariant]
 ) -> list[PlannedEvaluation]:
-    """Choose a variant of an evaluation for each model."""
+    """Choose the variant of an evaluation that each model is evaluated by."""
     applicable_models = [model for model in models if _first_possible(variants, [model])]
-    # Models can be compared if all are evaluated by the same variant.
+    # Only models that are evaluated by the same variant can be compared.
     shared = _first_possible(variants, applicable_models)
     planned: list[PlannedEvaluation] = []
     for model in models:
@@ -213,7 +217,7 @@ def _plan_evaluation(
             reason = _inapplicable_reason(model, variants)
             planned.append(PlannedEvaluation(evaluation, model.label, None, reason=reason))
             continue
-        # Without a shared variant, each model uses the first one that it can answer.
+        # If no variant suits all models, each one uses the first that it can answer.
         if shared is not None:
             variant = shared
         config = {**variant.config, "model": model.spec}
@@ -222,7 +226,7 @@ def _plan_evaluation(
 
 
 def _first_possible(variants: Sequence[CardVariant], models: Sequence[CardModel]) -> CardVariant | None:
-    """The first variant that all of the models can answer."""
+    """Return the first variant that all of the models can answer."""
     for variant in variants:
         if all(variant.needs <= model.can for model in models):
             return variant
@@ -230,7 +234,7 @@ def _first_possible(variants: Sequence[CardVariant], models: Sequence[CardModel]
 
 
 def _inapplicable_reason(model: CardModel, variants: Sequence[CardVariant]) -> str:
-    """Say what a model would have to be able to do, and what this one can do."""
+    """Return why no variant applies: what a model would have to be able to do, and what this one can do."""
     all_needs = [variant.needs for variant in variants]
     alternatives: list[str] = []
     for needs in all_needs:
@@ -243,7 +247,7 @@ def _inapplicable_reason(model: CardModel, variants: Sequence[CardVariant]) -> s
 
 
 def as_yaml(part: PlannedEvaluation) -> dict[str, Any]:
-    """The configuration of a part as a user would write it to a file, with full paths to its data."""
+    """Return the configuration of a part as a user would write it to a file, with full paths to its data."""
     assert part.config is not None
     task_spec = part.config["task"]
     task: Any

@@ -14,7 +14,7 @@ from lmassay.reporting.numbers import score_text
 from lmassay.statistics.flips import Change, Flips
 
 Texts = Sequence[tuple[str, str]]
-# How texts that a model wrote are named, the most informative first.
+# The names of texts that a model wrote, the most informative first.
 _ANSWER_NAMES = ("answer", "output on perturbed", "output")
 
 
@@ -26,7 +26,7 @@ class ChangedExamples:
     after: Mapping[str, BrowserRow]
 
     def answers(self) -> dict[str, tuple[str, str]]:
-        """What each run answered, by example; without an answer, the first text that differs and is not the prompt."""
+        """Return the answer of both runs by example; without answers, the first text that differs, except prompts."""
         answers: dict[str, tuple[str, str]] = {}
         for example, row in self.after.items():
             if example in self.before:
@@ -34,7 +34,7 @@ class ChangedExamples:
         return answers
 
     def merged(self, all_flips: Sequence[Flips]) -> list[BrowserRow]:
-        """One row per example, with the change of each score. Texts that both runs share appear once."""
+        """Return one row per example, with the change of each score. Texts that both runs share appear only once."""
         changes_by_example: dict[str, dict[str, Change]] = {}
         flipped: set[str] = set()
         for flips in all_flips:
@@ -54,7 +54,10 @@ class ChangedExamples:
 
 
 def read_changed_examples(base: ComparedRun, new: ComparedRun, changes: Iterable[Change]) -> ChangedExamples:
-    """Read the rows of changed examples from both runs; none if runs are paired by something other than examples."""
+    """Read the rows of changed examples from both runs.
+
+    There are no rows if the runs are paired by something other than examples, because changes then have other ids.
+    """
     changed_ids = {change.id for change in changes}
     if not changed_ids:
         return ChangedExamples({}, {})
@@ -62,8 +65,11 @@ def read_changed_examples(base: ComparedRun, new: ComparedRun, changes: Iterable
 
 
 def choose_changes(all_flips: Sequence[Flips], limit: int) -> list[Change]:
-    """At most ``limit`` examples that changed: those that a score of 0 or 1 flipped on, then a random sample."""
-    # A dictionary, because an example may have changed by several metrics.
+    """Choose at most ``limit`` examples that changed: first those with a flip (a score from 0 to 1 or from 1 to 0).
+
+    The remaining places are filled with a random sample of the other changed examples.
+    """
+    # By id, because an example may have changed in several metrics.
     flipped: dict[str, Change] = {}
     others: dict[str, Change] = {}
     for flips in all_flips:
@@ -87,7 +93,10 @@ def _rows_by_id(run: ComparedRun, wanted: set[str]) -> dict[str, BrowserRow]:
 
 
 def _chosen_rows(run: ComparedRun, wanted: set[str]) -> ChosenRows | None:
-    """The rows of these examples, so that others are not read; None if the table does not have all rows of the run."""
+    """Return which rows have these examples, so that no others are read.
+
+    Returns None if the table lacks rows of the run, because its row numbers then differ from those in the store.
+    """
     table = run.side.table
     if len(table) != sum(run.store.count(run.side.record.id).values()):
         return None
@@ -96,7 +105,7 @@ def _chosen_rows(run: ComparedRun, wanted: set[str]) -> ChosenRows | None:
 
 
 def changed_group_rows(base: ComparedRun, new: ComparedRun, all_flips: Sequence[Flips]) -> list[BrowserRow]:
-    """The rows behind changes of runs that are paired by a group: those of both runs, unmerged."""
+    """Return the rows of both runs in groups that changed, for runs that are paired by group, not by example."""
     changed_labels: set[str] = set()
     for flips in all_flips:
         changed_labels.update(change.id for change in flips.changes)
@@ -123,7 +132,7 @@ def _answers(before: Texts, after: Texts) -> tuple[str, str]:
 
 
 def _most_informative(names: Sequence[str]) -> str:
-    """The name of an answer; without one, the first name that is not that of a prompt."""
+    """Return the first name of an answer; without one, the first name that does not contain "prompt"."""
     for beginning in _ANSWER_NAMES:
         for name in names:
             if name.startswith(beginning):
@@ -156,7 +165,7 @@ def _merged_row(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Cha
 
 
 def _merged_key_texts(key_texts: Sequence[KeyText]) -> list[KeyText]:
-    """The columns of changed examples: what changed, and each key text, of both runs if they differ in it."""
+    """Return the columns of the table: the changed scores, and each key text, as one column or one for each run."""
     merged = [KeyText("changed")]
     for key in key_texts or [KeyText("answer")]:
         merged.append(key)
@@ -166,7 +175,7 @@ def _merged_key_texts(key_texts: Sequence[KeyText]) -> list[KeyText]:
 
 
 def _numbered(texts: Texts) -> dict[str, str]:
-    """Texts by name; a name that is used again gets a number."""
+    """Return texts by name; if a name occurs again, a number is added to it."""
     by_name: dict[str, str] = {}
     for name, text in texts:
         unique_name = name

@@ -47,7 +47,7 @@ from lmassay.types.wording import counted, enumerated
 
 _MAX_LISTED_CHANGES = 10
 _CHANGED_ANCHOR = "examples-that-changed"
-# Of an answer in the list of changes; the example browser shows all of it.
+# Longer answers are cut in the list of changes; the example browser shows them in full.
 _MAX_CHARACTERS = 300
 
 
@@ -69,7 +69,7 @@ def render(comparison: RunComparison) -> str:
     new_titles = enumerated([run.title for run in comparison.others])
     base_titles = enumerated([run.title for run in comparison.bases])
     summary = f"{new_titles} against {base_titles}"
-    # Read once: both the list of flips and the example browser show these rows.
+    # Read only once, because both the list of changes and the example browser show these rows.
     changed = []
     for base, new in comparison.pairs:
         changed.append(_read_changed(comparison, base, new))
@@ -114,6 +114,7 @@ def render(comparison: RunComparison) -> str:
 
 
 def _read_changed(comparison: RunComparison, base: ComparedRun, new: ComparedRun) -> ChangedExamples:
+    """Read the rows of all examples that the page shows as changed between two runs."""
     paired_by_example = [flips for flips in comparison.flips_of(new) if flips.paired_by == "example"]
     # The list of flips shows the first changes, the example browser as many as it can.
     listed: list[Change] = []
@@ -123,7 +124,7 @@ def _read_changed(comparison: RunComparison, base: ComparedRun, new: ComparedRun
 
 
 def _count_changed(comparison: RunComparison) -> int | None:
-    """How many examples changed; None if runs are paired by something other than examples."""
+    """Return how many examples changed; None if runs are paired by something other than examples."""
     total = 0
     for run in comparison.others:
         changed_ids: set[str] = set()
@@ -152,7 +153,7 @@ def _verdict(verdict: GateVerdict, comparison: RunComparison) -> list[Block]:
     blocks: list[Block] = [Note(f"The gate says: {verdict.state}.")]
     if verdict.refused:
         blocks.append(Note(f"It cannot judge: {verdict.refused}."))
-    # Sentences of the terminal begin with a small letter.
+    # These sentences are written for the terminal, where they begin with a small letter.
     for text in verdict.how():
         blocks.append(Note(f"{text[0].upper()}{text[1:]}."))
     rows = []
@@ -210,7 +211,7 @@ def _differences(comparison: RunComparison) -> list[Block]:
     for row in comparison.rows:
         cells = [name(row.metric)]
         if row.better != "higher":
-            # Readers expect a rise to be good, so the direction is named only where it is not.
+            # Readers expect that higher is better, so the direction is named only where it is not.
             cells = [name(row.metric, DIRECTION_TEXTS[row.better])]
         if has_several_runs:
             cells.append(text_cell(comparison.title(row.new)))
@@ -255,9 +256,9 @@ def _differences(comparison: RunComparison) -> list[Block]:
 
 
 def _pair_notes(row: Comparison) -> list[str]:
-    """The number of clusters, and examples that only one of the runs scored."""
+    """Return the small print of a number of pairs: its clusters, and examples that only one of the runs scored."""
     notes = []
-    # Without clusters, every pair is a separate unit.
+    # Without clusters, every pair is an independent unit, so both numbers are equal.
     if row.units != row.n:
         notes.append(counted(row.units, "cluster"))
     unpaired = unpaired_text(row)
@@ -327,7 +328,7 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
 
 
 def _listed_changes(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
-    """The first changes of each score, which can be read without a script and in print."""
+    """Return the first changes of each score as tables, which can be read in print and without JavaScript."""
     blocks: list[Block] = []
     for run, changed_examples in zip(comparison.others, changed, strict=True):
         answers = changed_examples.answers()
@@ -368,12 +369,12 @@ def _clipped(text: str) -> str:
     return f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
-# --- the figure: differences around the line where there is none ------------------------------------------------------
+# --- the figure: each difference as a dot with its interval, on an axis that contains zero ----------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """A difference with its label; a significant one is drawn as a full dot, another one as a hollow dot."""
+    """A difference with its label. It is drawn as a full dot if it is significant, otherwise as a hollow dot."""
 
     label: str
     comparison: Comparison
@@ -394,7 +395,7 @@ def on_one_scale(rows: Sequence[Comparison]) -> list[list[Comparison]]:
 
 
 def difference_chart(rows: Sequence[DifferenceRow], x_title: str, description: str) -> Chart:
-    """One row per difference, on an axis that contains zero and all intervals."""
+    """Return a chart with one row per difference, on an axis that contains zero and all intervals."""
     values = [0.0]
     marks: list[Mark] = []
     for position, row in enumerate(rows):
@@ -416,7 +417,7 @@ def _marks(row: DifferenceRow, position: int) -> Group:
         title += f" [{comparison.low:+z.4f}, {comparison.high:+z.4f}]"
         marks.append(Interval(comparison.low, comparison.high, position))
     title += f", {p_statement(comparison.p)}, n = {comparison.n}"
-    # Not a colour: readers distinguish full and hollow dots in print, too.
+    # Full and hollow dots, unlike colours, can also be distinguished in black-and-white print.
     style = "full" if row.is_significant else "hollow"
     marks.append(Dot(comparison.difference, position, style=style, radius=4.5))
     return Group(marks, series=0, title=title)

@@ -41,7 +41,10 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """The conditions of a gate, and how strictly it judges."""
+    """The conditions of a gate, the check that fails if a new run is worse than allowed, and how strictly it judges.
+
+    ``allow_incomplete`` lets the gate judge runs that have not finished.
+    """
 
     conditions: Sequence[Condition]
     alpha: float = ALPHA
@@ -111,18 +114,18 @@ class RunComparison:
         return self.bases[0].side.record.settings.confidence
 
     def title(self, run: str) -> str:
-        """The title of a run by its id."""
+        """Return the title of a run by its id."""
         for compared in [*self.bases, *self.others]:
             if compared.side.record.id == run:
                 return compared.title
         raise KeyError(run)
 
     def flips_of(self, run: ComparedRun) -> list[Flips]:
-        """The flips of one of the new runs."""
+        """Return the changes of example scores (one `Flips` per metric) between one of the new runs and its base."""
         return [flips for flips in self.flips if flips.new == run.side.record.id]
 
     def p(self, row: Comparison) -> float | None:
-        """The p-value of a row, adjusted if there are several."""
+        """Return the p-value of a row, adjusted if there are several."""
         if self.adjustment:
             return row.p_adjusted
         return row.p
@@ -163,7 +166,7 @@ def compare_pairs(
         warnings += wrong_order(base, new)
         warnings += asked_differently(base, new)
         if not groups:
-            # The results of a run cover all of its examples, so they say nothing about a part of them.
+            # The results of a run cover all of its examples, so they cannot be checked against a part of them.
             warnings += computed_differently(base, [new], rows_of_pair)
         if conditions:
             warnings += _gate_warnings(base, new, conditions, gated_metrics[run])
@@ -208,6 +211,7 @@ def _gate_warnings(base: Side, new: Side, conditions: Sequence[Condition], gated
 
 
 def _standings(sides: Sequence[tuple[Side, Side]], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
+    """Rank all runs by each metric; empty if they are not all compared with the same base run."""
     first = sides[0][0]
     for base, _ in sides:
         if base is not first:
@@ -218,7 +222,7 @@ def _standings(sides: Sequence[tuple[Side, Side]], rows: Sequence[Comparison], a
 
 
 def _metrics_by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:
-    """The metrics that the task of each new run has; a metric that no task has is an error."""
+    """Return, by the id of each new run, which of these metrics its task has; a metric that no task has is an error."""
     by_run: dict[str, list[str]] = {new.record.id: [] for _, new in pairs}
     for metric in dict.fromkeys(metrics):
         # If no task has the metric, known_metrics raises the error for the first pair.
@@ -228,7 +232,7 @@ def _metrics_by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) 
 
 
 def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
-    """The interval of a difference; ``sign="+"`` writes a plus before positive numbers.
+    """Return the interval of a difference; ``sign="+"`` writes a plus before positive numbers.
 
     Runs with the same scores have no interval, which is not the same as an interval that is unknown.
     """
@@ -240,7 +244,7 @@ def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
 
 
 def adjustment_text(rows: Iterable[Comparison]) -> str:
-    """What the adjusted p-values of a table are adjusted for; empty for fewer than two, which need no adjustment."""
+    """Return what the p-values of a table are adjusted for; empty for fewer than two, which need no adjustment."""
     tests = number_of_tests(rows)
     if tests < 2:
         return ""
@@ -248,5 +252,5 @@ def adjustment_text(rows: Iterable[Comparison]) -> str:
 
 
 def part_text(groups: Mapping[str, str]) -> str:
-    """A selection of examples as text, such as ``category=Age and label=test``."""
+    """Describe a selection of examples by their groups, such as ``category=Age and label=test``."""
     return " and ".join(f"{kind}={label}" for kind, label in groups.items())

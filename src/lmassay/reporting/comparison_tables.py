@@ -12,7 +12,7 @@ from lmassay.statistics.ranking import Standing
 
 
 def differences_table(rows: Sequence[Comparison], pairing: str, note: str = "") -> Table:
-    """Each run against the first one, metric by metric.
+    """Return a table that compares each run with the first one, metric by metric.
 
     ``pairing`` says what is paired, such as "paired by example"; ``note`` is added to the caption.
     """
@@ -43,9 +43,9 @@ def differences_table(rows: Sequence[Comparison], pairing: str, note: str = "") 
 
 
 def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], alpha: float) -> list[Block]:
-    """All runs against the best one by each metric; no table if there are no standings, as for two runs.
+    """Return a table that compares all runs with the best one, metric by metric.
 
-    ``title`` gives the title of a run by its id.
+    The list is empty if there are no standings, as for only two runs. ``title`` returns the title of a run by its id.
     """
     if not standings:
         return []

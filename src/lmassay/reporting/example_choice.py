@@ -21,17 +21,17 @@ _ERROR, _FLIP, _OTHER = range(3)
 
 @dataclass(frozen=True, slots=True)
 class ChosenRows:
-    """The chosen examples of one run."""
+    """The examples of one run that were chosen for a page."""
 
     numbers: Sequence[int]
     """The numbers of the examples among the stored rows of their run, counted from 0, in ascending order."""
     come_first: Sequence[bool]
-    """For each of these examples, whether it is an error or a flip, which are preferred to other examples."""
+    """For each of these examples, whether it is an error or a flip; these are preferred to other examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenExamples:
-    """The examples of a page."""
+    """The examples of all runs that were chosen for a page."""
 
     total: int
     """The number of all examples."""
@@ -63,7 +63,7 @@ def choose_examples(store: Store, records: Sequence[RunRecord], limit: int = MAX
 
 
 def _fill_by_rank(rows_by_rank: Iterable[list[int]], limit: int) -> list[int]:
-    """At most ``limit`` rows, rank by rank: all rows of a rank if they fit, otherwise a random sample of them."""
+    """Choose at most ``limit`` rows, rank by rank: all rows of a rank if they fit, else a random sample of them."""
     # A fixed seed: the same rows give the same page.
     rng = random.Random(0)
     chosen: list[int] = []
@@ -74,7 +74,7 @@ def _fill_by_rank(rows_by_rank: Iterable[list[int]], limit: int) -> list[int]:
 
 
 def _ranks(store: Store, records: Sequence[RunRecord]) -> dict[str, bytearray]:
-    """Id of a run → the rank of each of its rows."""
+    """Return, by the id of each run, the rank of each of its rows: _ERROR, _FLIP or _OTHER."""
     records_by_task: dict[str, list[RunRecord]] = {}
     for record in records:
         records_by_task.setdefault(record.task, []).append(record)
@@ -95,7 +95,10 @@ def _ranks(store: Store, records: Sequence[RunRecord]) -> dict[str, bytearray]:
 
 
 def _flipped_ids(store: Store, records: Sequence[RunRecord]) -> set[str]:
-    """The examples that are right in one run of a task and wrong in another, by the same metric in all runs."""
+    """Return the ids of the examples that are right in one run of a task and wrong in another.
+
+    One metric decides this for all runs.
+    """
     if len(records) == 1:
         return set()
     tables = [score_table(store, record.id) for record in records]
@@ -112,7 +115,7 @@ def _flipped_ids(store: Store, records: Sequence[RunRecord]) -> set[str]:
 
 
 def _binary_metric(record: RunRecord, tables: Sequence[ScoreTable]) -> str | None:
-    """The first headline metric, or if there is no headline the first metric, that is 0 or 1 everywhere in all runs."""
+    """Return the first metric whose scores are all 0 or 1, in all runs; only headline metrics if the task has any."""
     for metric in record.design.headline or tables[0].metrics:
         if all(_is_binary(table, metric) for table in tables):
             return metric

@@ -12,14 +12,14 @@ from lmassay.plugins.hooks import call_hook, name_value_pairs
 from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, Substitutions, TrainingOutcome
 
 Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
-"""The requests about an example, each with its response."""
+"""The exchanges about an example: its requests, each with the model's response."""
 Texts = list[tuple[str, str]]
 NamedValues = list[tuple[str, Any]]
 MAX_EXCHANGES = 3
 
 
 def texts_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Texts:
-    """The texts of an example as (name, text), in reading order; empty ones are left out."""
+    """Return the texts of an example as (name, text), in reading order; empty ones are left out."""
     values = _values(record, row, exchanges)
     for metric, reason in row.score.unscored.items():
         # The points of a curve (ew@top0.5) have the same reason as the metric itself.
@@ -35,7 +35,7 @@ def texts_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Texts:
 
 
 def _values(record: RunRecord, row: Row, exchanges: Exchanges) -> NamedValues:
-    """What the evaluation's ``texts`` hook shows of an example; the generic texts if there is none, or it fails."""
+    """Return the texts that the evaluation's ``texts`` hook selects; generic ones if it has no hook or that fails."""
 
     def generic() -> NamedValues:
         return generic_texts(row, exchanges)
@@ -49,15 +49,15 @@ def _values(record: RunRecord, row: Row, exchanges: Exchanges) -> NamedValues:
 
 
 def generic_texts(row: Row, exchanges: Exchanges) -> NamedValues:
-    """Everything that is known about an example, for a task that does not say what to show."""
+    """Return everything that is known about an example, for a task that does not say what to show."""
     inputs = list(row.example.inputs.items())
-    # Many tasks repeat an input among the details of a score.
+    # Many tasks repeat an input among the details of a score, but it is shown only once.
     details = [detail for detail in row.score.details.items() if detail not in inputs]
     return [*prompts_and_answers(exchanges), *inputs, *details, ("reference", row.example.reference)]
 
 
 def prompts_and_answers(exchanges: Exchanges) -> NamedValues:
-    """Prompts and answers in turn, at most those of the first three requests."""
+    """Return alternately prompts and answers, those of the first MAX_EXCHANGES requests."""
     values: NamedValues = []
     for number, (request, response) in enumerate(exchanges[:MAX_EXCHANGES], 1):
         suffix = f" {number} of {len(exchanges)}" if len(exchanges) > 1 else ""
@@ -67,7 +67,7 @@ def prompts_and_answers(exchanges: Exchanges) -> NamedValues:
 
 
 def prompt_text(request: Mapping[str, Any]) -> str:
-    """What the model was given, for every kind of request."""
+    """Return the text that a request gave to the model, for every kind of request."""
     messages: Sequence[Any] = request.get("messages") or ()
     if len(messages) == 1:
         _, content = messages[0]
@@ -75,10 +75,10 @@ def prompt_text(request: Mapping[str, Any]) -> str:
     elif messages:
         text = "\n\n".join(f"{role}: {content}" for role, content in messages)
     elif "text" in request:
-        # A request for substitutions in a text, which may have an instruction before and after it.
+        # A request for substitutions in a text, which may have an instruction before it and after it.
         text = f"{request.get('left', '')}{request['text']}{request.get('right', '')}"
     elif "left" in request:
-        # A slot request: the blank is between two texts.
+        # A request to fill the blank between two texts.
         text = f"{request['left']}___{request.get('right', '')}"
     else:
         text = str(request.get("prompt") or request.get("context") or "")
@@ -89,7 +89,7 @@ def prompt_text(request: Mapping[str, Any]) -> str:
 
 
 def answer_at(exchanges: Exchanges, position: int) -> str:
-    """The answer to one of the requests; empty if there are fewer."""
+    """Return the answer to one of the requests; empty if there are fewer."""
     if position >= len(exchanges):
         return ""
     _, response = exchanges[position]
@@ -97,7 +97,7 @@ def answer_at(exchanges: Exchanges, position: int) -> str:
 
 
 def answer_text(response: Response) -> str:
-    """An answer as readable text, for every kind of request."""
+    """Return an answer as readable text, for every kind of request."""
     answer = response.answer
     if isinstance(answer, str):
         if response.finish == "stop":

@@ -23,12 +23,19 @@ from lmassay.storage.files import atomic_write
 FigureFormat = Literal["svg", "png", "pdf"]
 FIGURE_FORMATS: tuple[FigureFormat, ...] = ("svg", "png", "pdf")
 TextForm = Literal["outlines", "text"]
-"""How texts are written to SVG files: as outlines, or as texts in the reader's fonts, which can be edited."""
+"""How the text of figures is written to SVG files.
+
+Outlines look the same everywhere. Text can be edited, and is shown in the fonts of the reader's computer.
+"""
 NO_OUTLINES = (
-    "texts in SVG files stay texts, in the fonts of the reader; pip install 'lmassay[figures]' turns them into outlines"
+    "the text in SVG files was not converted to outlines, so readers see it in their own fonts; to convert it, run "
+    "pip install 'lmassay[figures]'"
 )
 _MAX_NAME_BYTES = 150
-"""Most file systems allow 255 bytes; this leaves room for the extension and for the name of a temporary file."""
+"""The length at which file names are cut.
+
+Most file systems allow 255 bytes; this leaves room for the extension and for the name of a temporary file.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +51,9 @@ class FigureFile:
 
 
 def figure_files(chapters: Sequence[Chapter], layout: PaperLayout | None = None) -> list[FigureFile]:
-    """The figures in the order of the report. Names consist of the chapter, a number and the title.
+    """Return the figures in the order of the report, with file names from chapter, number and title.
 
-    Without a layout, figures are as large as on the page.
+    ``layout`` lays the figures out for a paper; without it, they are as large as on the page.
     """
     files = []
     taken: set[str] = set()
@@ -62,7 +69,7 @@ def figure_files(chapters: Sequence[Chapter], layout: PaperLayout | None = None)
 
 
 def too_wide_message(name: str, drawing: Drawing, layout: PaperLayout) -> str:
-    """The warning about a figure that does not fit the width."""
+    """Return the warning about a figure that is wider than the layout asks for."""
     return (
         f"{name} is {drawing.width_mm:.0f} mm wide instead of {layout.width:g} mm: its text would be smaller "
         f"than {MIN_TEXT_POINTS:g} pt"
@@ -80,9 +87,10 @@ def write_figures(
     text_form: TextForm = "text",
     warn: Callable[[str], None] = _warn,
 ) -> list[Path]:
-    """Write all figures in all formats; a missing extra is reported before anything is written.
+    """Write all figures in all formats and return the paths of the files.
 
-    ``warn`` is called with each problem that does not keep the figures from being written.
+    If an optional package is needed and missing, the error is raised before anything is written. ``warn`` is called
+    with a message about each problem that does not prevent writing, such as characters that no font has.
     """
     drawings = [file.drawing for file in files]
     writer = figure_writer(drawings, formats, text_form, warn)
@@ -102,7 +110,11 @@ def write_figures(
 def figure_writer(
     drawings: Sequence[Drawing], formats: Sequence[FigureFormat], text_form: TextForm, warn: Callable[[str], None]
 ) -> ImageWriter | None:
-    """The writer of these drawings; None if they are SVG files with texts. Warns about missing fonts."""
+    """Return the image writer that these formats need, after warning about characters that no font has.
+
+    SVG files whose text stays text need none, so the result is None. If only outlines need a writer and the optional
+    package is missing, the function warns and returns None, too.
+    """
     needs_images = bool(set(formats) - {"svg"})
     if not needs_images and text_form == "text":
         return None
@@ -127,10 +139,10 @@ def write_figure(
     writer: ImageWriter | None = None,
     text_form: TextForm = "text",
 ) -> None:
-    """Write one drawing to a file. For several images, give one writer for all of them."""
+    """Write one drawing to a file. Pass the same ``writer`` for all images, because creating one is slow."""
     image = None
     if extension != "svg":
-        # Rendered before the file is opened: a figure that fails leaves no empty file.
+        # Rendered before the file is opened, so that an error leaves no empty file behind.
         image = (writer or ImageWriter()).image(drawing, extension)
     elif text_form == "outlines" and writer is not None:
         drawing = with_outlines(drawing, writer)
@@ -142,7 +154,7 @@ def write_figure(
 
 
 def _file_name(text: str) -> str:
-    """A name that every file system accepts; letters of all scripts stay.
+    """Return a text as a file name that every file system accepts; letters of all scripts are kept.
 
     >>> _file_name("robustness 01 s_src against d_tgt: 한국어/../<b>")
     'robustness-01-s_src-against-d_tgt-한국어-b'
@@ -152,7 +164,8 @@ def _file_name(text: str) -> str:
 
 
 def _cut(text: str, size: int) -> str:
-    # File systems limit bytes, not characters. A character that is cut in the middle is dropped.
+    """Cut a text to at most ``size`` bytes, because file systems limit bytes, not characters."""
+    # "ignore" drops a character that was cut in the middle.
     return text.encode("utf-8", "replace")[:size].decode(errors="ignore")
 
 

@@ -1,4 +1,4 @@
-"""The texts of a drawing as outlines, so that it looks the same wherever it is opened, whatever fonts are there."""
+"""Replace the texts of a drawing with outlines, so that it looks the same on computers that lack its fonts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lmassay.reporting.figure_style import SVG, XLINK, Drawing, document_text
 from lmassay.reporting.typesetting import ImageWriter, OutlinedLine, TextLine
 
-# A coordinate with decimals in a path. Typst writes more decimals than can be seen, which would make files larger.
+# A coordinate with decimals in a path. It is rounded, because typst writes more decimals than can be seen.
 _NUMBER = re.compile(r"-?\d*\.\d+(?:e-?\d+)?")
 # Typst's ids of glyphs are digests, whose beginnings are enough to distinguish the glyphs of a drawing.
 _ID_LENGTH = 12
@@ -20,7 +20,7 @@ _BOLD = 600
 
 @dataclass(frozen=True, slots=True)
 class _PlacedLine:
-    """A line of a text element, and the point on its baseline at which it begins, ends or is centred."""
+    """A line of a text element, and its anchor: the point on the baseline at which it begins, ends or is centred."""
 
     line: TextLine
     x: float
@@ -28,7 +28,7 @@ class _PlacedLine:
 
 
 def with_outlines(drawing: Drawing, writer: ImageWriter) -> Drawing:
-    """The drawing with a group of outlines in place of each text; the text itself is kept as the group's label."""
+    """Return the drawing with a group of outlines in place of each text; the group's ``aria-label`` keeps the text."""
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", XLINK)
     root = ET.fromstring(drawing.text)  # noqa: S314 - we drew it
@@ -50,7 +50,7 @@ def with_outlines(drawing: Drawing, writer: ImageWriter) -> Drawing:
 
 
 def texts_in(drawing: Drawing) -> list[str]:
-    """All lines of text in a drawing."""
+    """Return all lines of text in a drawing."""
     root = ET.fromstring(drawing.text)  # noqa: S314 - we drew it
     return [placed.line.text for text in root.iter(f"{{{SVG}}}text") for placed in _lines(text)]
 
@@ -68,7 +68,7 @@ def _lines(text: ET.Element) -> Iterator[_PlacedLine]:
 
 
 def _group(text: ET.Element, lines: Sequence[_PlacedLine], outlines: Sequence[OutlinedLine]) -> ET.Element:
-    """The outlines of a text; a halo around the letters lies below all of them."""
+    """Return the outlines of a text; if it has a halo, the halos of all letters lie below all letters."""
     group = ET.Element(f"{{{SVG}}}g", {"aria-label": " ".join(placed.line.text for placed in lines)})
     group.attrib.update(_attributes(text, ("transform", "opacity")))
     if "stroke" in text.attrib:
@@ -88,7 +88,7 @@ def _attributes(text: ET.Element, names: Sequence[str]) -> dict[str, str]:
 def _outlined(outline: OutlinedLine, placed: _PlacedLine, text: ET.Element) -> ET.Element:
     shares = {"start": 0.0, "middle": 0.5, "end": 1.0}
     left = placed.x - outline.width * shares[text.get("text-anchor", "start")]
-    # Outlines of fonts have y upwards.
+    # In the outlines of fonts, the y axis points upwards; in SVG, it points downwards.
     line = ET.Element(f"{{{SVG}}}g", {"transform": f"matrix(1 0 0 -1 {left:.2f} {placed.y:.2f})"})
     for glyph in outline.glyphs:
         position = {"x": f"{glyph.x:.3f}".rstrip("0").rstrip(".")}
@@ -99,6 +99,7 @@ def _outlined(outline: OutlinedLine, placed: _PlacedLine, text: ET.Element) -> E
 
 
 def _define(outline: OutlinedLine, definitions: ET.Element, defined: set[str]) -> None:
+    """Add the glyphs of a line to the definitions, each once; ``defined`` collects the ids of those that are there."""
     for glyph in outline.glyphs:
         name = glyph.id[:_ID_LENGTH]
         if name in defined:

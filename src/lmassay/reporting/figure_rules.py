@@ -1,6 +1,6 @@
-"""Decides which figures are worth drawing. A figure that would show too little is replaced by a sentence.
+"""Rules for which figures are worth drawing. A figure that would show too little is replaced by a sentence.
 
-A scatter plot of two points, a line through equal values and a single bar say less than their numbers.
+A scatter plot of two points, a line through equal values or a single bar says less than the numbers themselves.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Literal
 from lmassay.reporting.blocks import Block, Figure, Figures, Note
 
 MIN_POINTS = 3
-"""The smallest number of different points that make a scatter plot."""
-# Finer differences cannot be seen in any figure.
+"""A scatter plot is drawn from this number of different points on."""
+# Values are rounded to this many decimals, because smaller differences cannot be seen in any figure.
 _DECIMALS = 6
 
 
 def distinct_points(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that a reader can distinguish, in order of appearance.
+    """Return the points that a reader can distinguish, in order of appearance.
 
     >>> distinct_points([(0.1, 0.2), (0.1, 0.2), (0.3, 0.2)])
     [(0.1, 0.2), (0.3, 0.2)]
@@ -29,16 +29,17 @@ def distinct_points(points: Iterable[tuple[float, float]]) -> list[tuple[float, 
 
 
 def are_equal(values: Iterable[float | None]) -> bool:
-    """Whether all values are the same; True for a single one or none.
+    """Return whether all values are the same; True for a single value or none.
 
     >>> are_equal([0.5, 0.5]), are_equal([0.5, 0.6])
     (True, False)
     """
-    return len({None if value is None else round(value, _DECIMALS) for value in values}) <= 1
+    distinct = {None if value is None else round(value, _DECIMALS) for value in values}
+    return len(distinct) <= 1
 
 
 def figures_and_notes(items: Sequence[Figure | Note], size: Literal["small", "middle", "wide"]) -> list[Block]:
-    """The figures side by side, and below them the sentences that replace other figures."""
+    """Return the figures side by side, and below them the sentences that replace other figures."""
     figures = [item for item in items if isinstance(item, Figure)]
     blocks: list[Block] = []
     if figures:

@@ -1,7 +1,8 @@
-"""Figures of the page as standalone SVG drawings, with the rules of the style sheets written into their shapes.
+"""Turn figures of the page into standalone SVG drawings, with the rules of the style sheets written into their shapes.
 
 On the page, a shape has a class, and the style sheet gives the class its colour. Other programs that read SVG support
-few selectors and no CSS variables, so here every shape gets its own attributes: the light colours, or greys, on white.
+only few selectors and no CSS variables. So here every shape gets its own attributes: the colours of the light page, or
+greys, on a white background.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FONTS = (
 )
 _XML_HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _BACKGROUND = {"--page": "#ffffff", "--card": "#ffffff"}
-# CSS properties that are attributes of SVG elements, too.
+# CSS properties that can also be written as attributes of SVG elements.
 _PROPERTIES = (
     "fill",
     "fill-opacity",
@@ -61,7 +62,7 @@ Step = tuple[str, frozenset[str]]
 class Drawing:
     """A standalone SVG document with its title and size, in units of the drawing.
 
-    ``unit`` is the length of a unit in millimetres; texts are 12 units high.
+    ``unit`` is the length of a unit in millimetres; the font size of all texts is 12 units.
     """
 
     title: str
@@ -78,26 +79,29 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class StyleRule:
-    """The declarations for elements that match a selector of types and classes, such as ``svg .label``."""
+    """The declarations of a selector that consists of element types and classes, such as ``svg .label``.
+
+    ``path`` has the steps of the selector from the outermost element to the innermost.
+    """
 
     path: Sequence[Step]
     declarations: Mapping[str, str]
 
     @property
     def specificity(self) -> tuple[int, int]:
-        """The number of classes and of types, by which CSS decides between rules."""
+        """The numbers of classes and of types; of two rules for an element, the one with the larger numbers wins."""
         class_count = sum(len(classes) for _, classes in self.path)
         type_count = sum(bool(tag) for tag, _ in self.path)
         return class_count, type_count
 
     def matches(self, ancestors: Sequence[ET.Element], element: ET.Element) -> bool:
-        """Whether the last step matches the element, and the others match some of its ancestors in this order."""
+        """Return whether the last step matches the element, and the others match ancestors of it in this order."""
         *outer, last = self.path
         if not _matches_step(element, last):
             return False
         remaining = list(outer)
         for ancestor in ancestors:
-            # The first step that is still open must match before the next one is looked for, further inside.
+            # Ancestors are visited from the outside in, and steps must match in the same order.
             if remaining and _matches_step(ancestor, remaining[0]):
                 remaining.pop(0)
         return not remaining
@@ -105,14 +109,14 @@ class StyleRule:
 
 @dataclass(frozen=True, slots=True)
 class StyleSheet:
-    """The variables of the light page, and the rules in the order in which later ones override earlier ones."""
+    """The CSS variables of the light page, and the rules in the order of their precedence; later ones win."""
 
     variables: Mapping[str, str]
     rules: Sequence[StyleRule]
 
     @property
     def classes(self) -> set[str]:
-        """All classes that some rule mentions."""
+        """All classes that occur in the rules."""
         names: set[str] = set()
         for rule in self.rules:
             for _, classes in rule.path:
@@ -122,7 +126,7 @@ class StyleSheet:
 
 @lru_cache(maxsize=2)
 def page_style_sheet(style: FigureStyle = "colour") -> StyleSheet:
-    """The style sheets of the page as one; for grey figures, with greys instead of colours."""
+    """Return the style sheets of the page as one; for grey figures, with greys instead of colours."""
     folder = files("lmassay.reporting").joinpath("templates")
     sheets = [entry for entry in folder.iterdir() if entry.name.endswith(".css")]
     # theme.css and page.css first, as on the page: the other sheets may override them.
@@ -133,9 +137,9 @@ def page_style_sheet(style: FigureStyle = "colour") -> StyleSheet:
 
 
 def parse_style_sheet(text: str) -> StyleSheet:
-    """Read the rules that consist of types and classes; figures use no others.
+    """Read the rules whose selectors consist of types and classes; figures use no others.
 
-    All other rules (dark screens, print, states such as hover) are for the page only.
+    All other rules (for dark screens, print, and states such as hover) are for the page only and are left out.
 
     >>> sheet = ":root { --ink: #111 } .a, svg text { fill: var(--ink) } @media print { .a { fill: red } }"
     >>> parse_style_sheet(sheet).classes
@@ -159,9 +163,9 @@ def parse_style_sheet(text: str) -> StyleSheet:
 
 
 def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None, unit: float | None = None) -> Drawing:
-    """Make a standalone document of a figure of the page; ``about`` becomes its description.
+    """Turn the SVG of a figure on the page into a standalone document; ``about`` becomes its description.
 
-    ``unit`` is the length of a unit in millimetres; by default it is a pixel of a web page.
+    ``unit`` is the length of a unit in millimetres; by default it is that of a CSS pixel (1/96 inch).
     """
     sheet = sheet or page_style_sheet()
     root = ET.fromstring(_without_invalid(drawing))  # noqa: S314 - we drew it
@@ -175,7 +179,7 @@ def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None, u
     background = ET.Element("rect", {**size, "fill": "#ffffff"})
     root[:0] = [title, description, background]
     if any(element.get("fill") == _HATCH for element in root.iter()):
-        # After title and description, which must come first to count as those of the document.
+        # After title and description, which SVG requires to come first.
         root.insert(2, _hatch(sheet.variables))
     if unit is not None:
         size = {"width": f"{width * unit:.2f}mm", "height": f"{height * unit:.2f}mm"}
@@ -184,12 +188,12 @@ def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None, u
 
 
 def document_text(root: ET.Element) -> str:
-    """The text of an SVG file."""
+    """Return the text of the SVG file."""
     return f"{_XML_HEADER}{ET.tostring(root, encoding='unicode')}\n"
 
 
 def _hatch(variables: Mapping[str, str]) -> ET.Element:
-    """Diagonal lines that fill an area."""
+    """Return the definition of the pattern of diagonal lines with which areas are filled."""
     definitions = ET.Element("defs")
     pattern = ET.SubElement(definitions, "pattern", {"id": "hatch", "patternUnits": "userSpaceOnUse"})
     pattern.attrib.update({"width": "4", "height": "4", "patternTransform": "rotate(45)"})
@@ -210,7 +214,7 @@ def _apply_styles(
     for rule in sheet.rules:
         if rule.matches(ancestors, element):
             declarations |= rule.declarations
-    # Variables are inherited: they apply to the element and everything inside it.
+    # In CSS, variables are inherited: they apply to the element and everything inside it.
     variables = {**variables, **_variables_in(declarations)}
     font = _FONT.fullmatch(declarations.get("font", ""))
     if font:
@@ -222,7 +226,7 @@ def _apply_styles(
     _split_alpha(element, "stroke")
     for child in element:
         _apply_styles(child, [*ancestors, element], sheet, variables)
-    # Classes of ancestors are needed until all elements inside are styled.
+    # Removed only now, because rules for the elements inside also look at the classes of their ancestors.
     element.attrib.pop("class", None)
     if element.tag == "text":
         # Browsers show a title on hovering; other programs would draw it as a part of the text.
@@ -235,7 +239,7 @@ def _variables_in(declarations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _resolved(value: str, variables: Mapping[str, str]) -> str:
-    """A value with its variables replaced by their values, which may contain variables in turn."""
+    """Replace the variables in a value by their values, which may contain variables themselves."""
 
     def value_of(match: re.Match[str]) -> str:
         name = match[1]
@@ -270,7 +274,7 @@ def _matches_step(element: ET.Element, step: Step) -> bool:
 
 
 def _path(selector: str) -> list[Step]:
-    """The steps of a selector; empty if it contains more than types and classes."""
+    """Return the steps of a selector; empty if it contains anything other than types and classes."""
     steps: list[Step] = []
     for part in selector.split():
         match = _SIMPLE_SELECTOR.fullmatch(part)
@@ -282,14 +286,14 @@ def _path(selector: str) -> list[Step]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Selectors and the text between their braces; at-rules such as ``@media`` are left out."""
+    """Yield each rule as (selectors, text between the braces); at-rules such as ``@media`` are left out."""
     position = 0
     while True:
         start = text.find("{", position)
         if start < 0:
             return
         selectors = text[position:start].strip()
-        # At-rules contain blocks in turn, so the matching brace is counted.
+        # At-rules contain blocks with braces themselves, so the matching brace is found by counting.
         depth = 1
         end = start + 1
         while depth and end < len(text):

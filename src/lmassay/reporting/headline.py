@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRow:
-    """A number that readers know, to compare a model's number with: a published result, or what guessing gives."""
+    """A number to compare a model's number with, such as a published result or what guessing would reach."""
 
     label: str
     """Whose number it is, such as ``people`` or ``guessing``."""
@@ -47,22 +47,22 @@ class ReferenceTable:
     """What is compared, such as ``accuracy on BLiMP``."""
     rows: Sequence[ReferenceRow]
     own: Result | None = None
-    """The model's number; None for that of the headline."""
+    """The model's own number in this comparison; None for the number of the headline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The headline of an evaluation for one model: its number, and the texts that are shown with it.
+    """The headline of an evaluation for one model: its main number, and the texts that are shown with it.
 
-    Fields that are empty have a default, which the properties ``shown_model``, ``shown_title`` and ``shown_meaning``
-    insert.
+    For some empty fields there is a default: the properties ``shown_model``, ``shown_title`` and ``shown_meaning``
+    return the field or its default.
     """
 
     evaluation: Evaluation
     metric: str
     result: Result
     scope: str
-    """What the number was computed over, such as ``120 examples``."""
+    """What the number was computed from, such as ``120 examples``."""
     records: Sequence[RunRecord]
     """The runs that the number was computed from."""
     details: Sequence[str] = ()
@@ -76,23 +76,25 @@ class Headline:
     compared_by: str = ""
     """The metric by which models are compared, if the number itself is not a mean over examples."""
     keep: Callable[[Row], bool] | None = None
-    """A filter that returns True for the rows of pooled runs that the number was computed over; None: all rows.
+    """A filter that returns True for the rows of the runs from which the number was computed; None: all rows.
 
-    The comparison of models uses the same rows.
+    Models are compared on the same rows.
     """
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Group → label of rows that do not count, such as inputs that an attack left unchanged. Unlike ``keep``,
-    it works on whole columns, so it is fast for millions of rows that are stored in batches."""
+    """Rows that do not count, as group → label, such as inputs that an attack left unchanged.
+
+    Unlike ``keep``, it works on whole columns, so it is fast for millions of rows that are stored in batches.
+    """
     comparison_note: str = ""
     """A note on the difference between two models in this number."""
     references: Sequence[ReferenceTable] = ()
     """Published numbers to compare with. They are the same for every model on the same data."""
     compared_result: Result | None = None
-    """The number by which models are compared, if ``compared_by`` names another one than that of the headline."""
+    """The result of the metric ``compared_by``, if that is given; it says how far models must differ."""
     runs_without_results: Sequence[RunRecord] = ()
-    """Runs for the same research question and model that have no results."""
+    """Runs of the same model for the same research question that have no results."""
     distinguished_model: str = ""
-    """The model with whatever distinguishes this number from others of the same model, such as another scorer."""
+    """The model's name and what distinguishes this number from other numbers of the model, such as another scorer."""
     beside: InitVar[Sequence[str]] = ()
     """The old name of ``details``, which plug-ins for earlier versions use."""
 
@@ -105,7 +107,7 @@ class Headline:
 
     @property
     def declared_metric(self) -> Metric:
-        """The metric as it was declared."""
+        """The declaration of the metric."""
         return metric_of(self.records[0], self.metric)
 
     @property
@@ -115,7 +117,7 @@ class Headline:
 
     @property
     def shown_model(self) -> str:
-        """The model as it is shown next to other numbers for the same research question."""
+        """The name under which the model is shown next to other numbers for the same research question."""
         return self.distinguished_model or self.model
 
     @property
@@ -153,7 +155,7 @@ class Headline:
 
     @property
     def distinguishable_text(self) -> str:
-        """The same as a sentence; empty without an interval."""
+        """``distinguishable`` as a sentence; empty without an interval."""
         difference = self.distinguishable
         if difference is None:
             return ""
@@ -164,7 +166,7 @@ class Headline:
 
     @property
     def unfinished_messages(self) -> list[str]:
-        """The runs for the research question that are not done, each with its status."""
+        """A message about each run for the research question that is not done, with its status."""
         messages = []
         for record in (*self.records, *self.runs_without_results):
             if record.status != "done":
@@ -173,7 +175,7 @@ class Headline:
 
 
 def one_per_metric(shown_headlines: Sequence[Headline]) -> list[Headline]:
-    """The first headline of each evaluation and metric, of any model."""
+    """Return the first headline of each evaluation and metric, whichever model it is of."""
     first: dict[tuple[str, str], Headline] = {}
     for headline in shown_headlines:
         first.setdefault((headline.evaluation.name, headline.metric), headline)
@@ -181,7 +183,7 @@ def one_per_metric(shown_headlines: Sequence[Headline]) -> list[Headline]:
 
 
 def value_with_interval(result: Result | None) -> str:
-    """A number within a sentence: two decimals, with its interval or else its n."""
+    """Return a number for use in a sentence: with two decimals and its interval, or its n if it has no interval."""
     if result is None or result.value is None:
         return "no data"
     if result.low is None or result.high is None:
@@ -197,8 +199,8 @@ Reasons = Mapping[str, Mapping[str, str]]
 
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
-    """The headlines of all runs that have results, in the order of the evaluations."""
-    # Runs of an evaluation without a question, such as imported logs, have no place on a card.
+    """Return the headlines of all runs that have results, in the order of the evaluations."""
+    # Runs of an evaluation without a research question, such as imported logs, have no headline.
     with_question = [record for record in records if _has_question(record)]
     shown_headlines: list[Headline] = []
     # Each group contains the runs of one task and model that differ only in what the task varies, such as the attack.
@@ -221,7 +223,7 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
 
 
 def _with_task_names(shown_headlines: Sequence[Headline]) -> list[Headline]:
-    """Add the name of the task to the scope, if several tasks of one evaluation have a number of the same model."""
+    """Add the name of the task to the scope, if a model has numbers for several tasks of one evaluation."""
     tasks: dict[tuple[str, str], set[str]] = {}
     for headline in shown_headlines:
         tasks.setdefault((headline.evaluation.name, headline.model), set()).add(headline.records[0].task)
@@ -236,8 +238,8 @@ def _with_task_names(shown_headlines: Sequence[Headline]) -> list[Headline]:
 def _with_model_names(shown_headlines: Sequence[Headline], run_marks: Marks) -> list[Headline]:
     """Set the name under which each model is shown.
 
-    It is the model's label, followed by the options that distinguish several numbers of one model, and by the marks of
-    runs that were measured differently.
+    It is the model's label, followed by the options in which several numbers of one model differ, and by the marks
+    (such as [a]) of runs that were measured with different settings.
     """
     same_model: dict[tuple[str, str, str], list[int]] = {}
     for position, headline in enumerate(shown_headlines):
@@ -258,7 +260,7 @@ def _with_model_names(shown_headlines: Sequence[Headline], run_marks: Marks) -> 
     for headline, name in zip(shown_headlines, names, strict=True):
         first = headline.records[0]
         if name_counts[first.task, name] > 1:
-            # If no option distinguishes them, say because a file was changed in between, the id of the first run does.
+            # Even if they have the same options, because a file was changed between the runs, their ids differ.
             name = f"{name}, {first.id.rpartition('-')[2]}"
         # Runs with the same mark, such as [a], were measured with the same settings; a note explains the marks. The
         # runs of one headline may have several marks: each is added once.
@@ -271,7 +273,7 @@ def _with_model_names(shown_headlines: Sequence[Headline], run_marks: Marks) -> 
 
 
 def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The headline that the evaluation's hook computes; the default headline if there is no hook, or it fails."""
+    """Return the headline that the evaluation's hook computes; the default one if it has no hook or the hook fails."""
     if not records:
         return None
 
@@ -294,7 +296,7 @@ def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def _default_headline(records: Sequence[RunRecord]) -> Headline | None:
-    """The first headline metric of the last run; if its task declares none, the metric of the run's first result."""
+    """Return a headline with the first headline metric of the last run, or else the metric of its first result."""
     record = records[-1]
     evaluation = evaluation_of(record)
     metrics = record.design.headline or [result.metric for result in record.results]
@@ -317,9 +319,10 @@ def _has_question(record: RunRecord) -> bool:
 
 
 def model_order(records: Sequence[RunRecord]) -> list[str]:
-    """All models in the order in which they are shown: as the user named them on a card, else that of their runs.
+    """Return all models in the order in which they are shown.
 
-    A card may name models that have no run.
+    On a card, it is the order in which the user named them, including models that have no run; otherwise it is the
+    order of the runs.
     """
     models: dict[str, None] = {}
     for record in records:
@@ -337,7 +340,10 @@ def model_order(records: Sequence[RunRecord]) -> list[str]:
 def with_missing_models(
     rows: Sequence[tuple[str, Item]], missing: Sequence[tuple[str, Item]], order: Sequence[str]
 ) -> list[tuple[str, Item]]:
-    """Insert the rows of models without a number where these belong among the others; each row follows its model."""
+    """Insert the rows of models without a number among the others, at their places in ``order``.
+
+    Each row is given as (model, row).
+    """
     merged = list(rows)
     for model, row in missing:
         rank = order.index(model)
@@ -347,7 +353,7 @@ def with_missing_models(
 
 
 def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
-    """The evaluations of a card that do not apply to a model, and why; models in the order of the card."""
+    """Return the evaluations of a card that do not apply to a model, with the reason; models in the card's order."""
     reasons: dict[str, dict[str, str]] = {}
     for record in records:
         card = record.provenance.card
@@ -359,7 +365,7 @@ def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
 
 
 def evaluations_without_result(records: Sequence[RunRecord], shown_headlines: Sequence[Headline]) -> Reasons:
-    """The evaluations that were run on a model but gave no number, and why; models in the order of the card."""
+    """Return the evaluations that were run but gave no number, with the reason; models in the card's order."""
     with_number = {(headline.evaluation.name, headline.model) for headline in shown_headlines}
     reasons: dict[str, dict[str, str]] = {}
     for record in sorted(records, key=_reason_rank):
@@ -372,16 +378,16 @@ def evaluations_without_result(records: Sequence[RunRecord], shown_headlines: Se
 
 
 def _reason_rank(record: RunRecord) -> tuple[bool, bool]:
-    """A key that sorts runs by how well they explain a missing number (False < True).
+    """Return a key that sorts runs by how well they explain a missing number (False < True).
 
-    Unfinished runs come first, then those without scores. A run with scores, such as the baseline of the most frequent
-    label, comes last: the number is not missing because of it.
+    Unfinished runs come first, then those without scores. A run with scores comes last, because it is not the reason
+    why the number is missing; an example is the baseline that always answers the most frequent label.
     """
     return (record.status == "done", _has_number(record))
 
 
 def _has_number(record: RunRecord) -> bool:
-    # Only the first headline metric: further ones may count what could not be scored, such as out-of-choice answers.
+    # Only the first headline metric, because others may count what could not be scored, such as out-of-choice answers.
     main_results = [record.result(metric) for metric in record.design.headline[:1]] or record.results
     return any(result is not None and result.value is not None for result in main_results)
 
@@ -397,7 +403,7 @@ def _no_result_reason(record: RunRecord) -> str:
 
 
 def card_data_text(records: Sequence[RunRecord]) -> str:
-    """Which data a card was run on, as a sentence; empty if the runs belong to cards on different data, or to none."""
+    """Return a sentence about the data of a card; empty if the runs belong to cards on different data, or to none."""
     kinds: set[tuple[str, str]] = set()
     for record in records:
         if record.provenance.card is not None:
@@ -413,12 +419,12 @@ def card_data_text(records: Sequence[RunRecord]) -> str:
     return f"On published data in {language_name(language)}, with published results to compare with where they exist."
 
 
-# --- models against each other ----------------------------------------------------------------------------------------
+# --- comparisons of models --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDifference:
-    """The difference between a model and the first model in the headline of an evaluation."""
+    """The difference between two models in the headline of an evaluation: ``new`` minus ``base``, the first model."""
 
     base: Headline
     new: Headline
@@ -432,14 +438,14 @@ class ModelDifference:
         title = metric_of(self.new.records[0], self.comparison.metric).display_title
         if len(self.new.records) == 1:
             return title
-        # One of several data sets.
+        # The headline combines several data sets, and this comparison is on one of them.
         return f"{title}, {self.comparison.new_label}"
 
 
 def differences_to_first_model(store: Store, shown_headlines: Sequence[Headline]) -> list[ModelDifference]:
-    """Each further model against the first one of its evaluation, if both answer the same research question.
+    """Compare each further model with the first one of its evaluation, if they were measured in the same way.
 
-    Models are paired by example. p-values are adjusted for the number of differences.
+    Models are paired by example. p-values are adjusted for the number of all comparisons.
     """
     differences: list[ModelDifference] = []
     for evaluation in evaluations():
@@ -464,12 +470,12 @@ def differences_to_first_model(store: Store, shown_headlines: Sequence[Headline]
 
 
 def _model_identity(headline: Headline) -> object:
-    """What identifies the model in the signature of its runs; two labels may be given to the same model."""
+    """Return what identifies the model in the signature of its runs, because one model may have several labels."""
     return headline.records[0].depends_on.get("model")
 
 
 def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, Side]]:
-    """The sides to compare: all runs of both models pooled, or one pair of runs for each question that both answer."""
+    """Yield the pairs of sides to compare: all runs of both models pooled, or one pair of runs for each question."""
     if variation_of(base.records[0]).pooled:
         yield (
             pool(store, base.records, base.keep, base.excluded),
@@ -492,5 +498,5 @@ def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
     try:
         return compare_runs(base, [other], [metric])
     except UserError:
-        # They have no example in common, so there is no difference to show.
+        # The two models have no example in common, so there is no difference to show.
         return []

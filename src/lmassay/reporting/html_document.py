@@ -26,18 +26,17 @@ _FIGURE_SCRIPTS = ("figures.js",)
 
 
 def document(title: str, body: Markup, *, sections: bool = False, browser: bool = False) -> str:
-    """A whole HTML document.
+    """Return a complete HTML document around the body of a page.
 
-    ``sections`` adds the script that opens sections by links, ``browser`` the one that the example browser needs.
-
-    A page with figures has the script that saves them as files.
+    ``sections`` adds the script that opens sections by links, ``browser`` the one that the example browser needs. A
+    page with figures always has the script that saves figures as files.
 
     >>> "<script" in document("a <b>", Markup("<p>text</p>"))
     False
     """
     style = style_sheet()
     script = _script(sections=sections, browser=browser, figures="<figure>" in body)
-    # The hashes allow these two texts and nothing else, whatever a model's answer may contain.
+    # The hashes allow only this style and this script, whatever markup a model's answer may contain.
     policy = ["default-src 'none'", f"style-src {_source_hash(style)}"]
     if script:
         policy.append(f"script-src {_source_hash(script)}")
@@ -58,7 +57,7 @@ def document(title: str, body: Markup, *, sections: bool = False, browser: bool 
 
 
 def style_sheet() -> str:
-    """The style of all pages."""
+    """Return the style sheet of all pages."""
     return "".join(_template_text(name) for name in STYLES)
 
 
@@ -69,7 +68,11 @@ def without_unwritable(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The templates. Everything is escaped, an unknown name is an error, and ``show`` writes a block."""
+    """Return the environment of the templates.
+
+    All values are escaped, and an unknown name is an error. Every template can use the macros of ``blocks.html``, such
+    as ``show``, which writes a block.
+    """
     templates = Environment(
         loader=PackageLoader("lmassay.reporting"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
     )
@@ -103,6 +106,6 @@ def _template_text(name: str) -> str:
 
 
 def _source_hash(text: str) -> str:
-    """A source expression of the Content Security Policy that allows exactly this text."""
+    """Return the source expression with which a Content Security Policy allows exactly this text."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

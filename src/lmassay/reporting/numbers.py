@@ -1,4 +1,4 @@
-"""Numbers, intervals and p-values as text, and the notes that explain what they rest on."""
+"""Numbers, intervals and p-values as text, and notes on how many examples or labels they are based on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_NAMED_GROUPS = 4
 
 
 def number_text(value: float | None, digits: int = 4) -> str:
-    """A number with a fixed number of decimals, or ``no data``."""
+    """Return a number with a fixed number of decimals, or ``no data``."""
     if value is None:
         return "no data"
     # The format option "z" prints a rounded negative zero as 0.
@@ -26,7 +26,7 @@ def number_text(value: float | None, digits: int = 4) -> str:
 
 
 def score_text(value: float) -> str:
-    """The score of an example: a whole number as it is, others with four decimals.
+    """Return the score of an example: a whole number without decimals, any other number with four.
 
     >>> score_text(1.0), score_text(0.6379382), score_text(-0.00001)
     ('1', '0.6379', '0.0000')
@@ -35,14 +35,14 @@ def score_text(value: float) -> str:
 
 
 def value_text(result: Result, digits: int = 4) -> str:
-    """The value of a result; without a value, the number of examples it would rest on."""
+    """Return the value of a result; without a value, ``no data`` and the number of scored examples."""
     if result.value is None:
         return f"no data (n = {result.n})"
     return number_text(result.value, digits)
 
 
 def interval_text(result: Result, digits: int = 4) -> str:
-    """The interval of a result, or why it has none."""
+    """Return the interval of a result, or ``n/a`` and the reason why it has none."""
     if result.low is not None and result.high is not None:
         return f"[{number_text(result.low, digits)}, {number_text(result.high, digits)}]"
     reason = no_interval_reason(result)
@@ -52,7 +52,7 @@ def interval_text(result: Result, digits: int = 4) -> str:
 
 
 def short_text(result: Result, between: str = " ") -> str:
-    """Value and interval for one table cell, with three decimals."""
+    """Return value and interval for one cell of a table, with three decimals; ``between`` separates them."""
     if result.value is None:
         return f"no data{between}(n = {result.n})"
     if result.low is None or result.high is None:
@@ -62,9 +62,9 @@ def short_text(result: Result, between: str = " ") -> str:
 
 
 def no_interval_reason(result: Result) -> str:
-    """Why a result has no interval.
+    """Return the reason why a result has no interval.
 
-    Empty for a result with an interval, and for results of early versions, which did not record the reason.
+    It is empty for a result with an interval, and for results of early versions, which did not record the reason.
     """
     if not result.method.startswith(_NO_INTERVAL):
         return ""
@@ -72,7 +72,7 @@ def no_interval_reason(result: Result) -> str:
 
 
 def no_interval_notes(results: Iterable[Result]) -> list[str]:
-    """Notes to print below a table: which metrics have no value or no interval, and why.
+    """Return notes to print below a table: which metrics have no value or no interval, and why.
 
     >>> no_interval_notes([Result("accuracy", "overall", 0.5, None, None, 1, method="none: one value only")])
     ['[n/a] No interval for accuracy: one value only.']
@@ -94,7 +94,9 @@ def no_interval_notes(results: Iterable[Result]) -> list[str]:
 
 
 def minus(text: str) -> str:
-    """Numbers with true minus signs, for pages and papers; terminals and files keep the hyphen, which can be parsed.
+    """Write negative numbers in a text with true minus signs, for pages and papers.
+
+    Terminals and files keep the hyphen, so that programs can parse the numbers.
 
     >>> minus("-0.25 [-0.5, 0.0], 2026-11-17")
     '−0.25 [−0.5, 0.0], 2026-11-17'
@@ -103,15 +105,15 @@ def minus(text: str) -> str:
 
 
 def clusters_text(result: Result) -> str:
-    """How many clusters a number rests on, such as ``10 nouns, 2 verb pairs``; empty for independent examples."""
+    """Return how many clusters a number is based on, such as ``10 nouns``; empty if examples are independent."""
     return ", ".join(counted_labels(count, name) for name, count in result.clusters.items())
 
 
 def counted_unit(record: RunRecord, metric: str) -> str:
-    """What the counts of a metric are of, in the singular: ``row`` if it counts the rows of examples, else the unit.
+    """Return what n counts for a metric, in the singular: ``row``, or else the unit of the run, such as ``example``.
 
     A metric with a column of weights may count several rows per example, such as sentences with the same context. If
-    each example has one row, the counts of all metrics are of examples.
+    each example has only one row, rows and examples are the same, and the unit is returned.
     """
     weights = record.design.weights
     result = record.result(metric)
@@ -128,7 +130,9 @@ def _total(result: Result) -> int:
 
 
 def unscored_text(reasons: Sequence[tuple[str, int]], unit: str = "") -> str:
-    """How many examples have no score, by reason; empty if all have one. ``unit`` is the singular of what is counted.
+    """Return how many examples have no score, by reason; empty if there are none.
+
+    ``reasons`` are (reason, number of examples). ``unit`` is what is counted, in the singular; it is left out if empty.
 
     >>> unscored_text([("no answer: too_long", 10), ("no answer: empty", 2)], "example")
     '12 examples (10 × no answer: too_long, 2 × no answer: empty)'
@@ -145,7 +149,7 @@ def unscored_text(reasons: Sequence[tuple[str, int]], unit: str = "") -> str:
 
 
 def p_text(p: float | None) -> str:
-    """A p-value with four decimals; a smaller one is not printed as 0."""
+    """Return a p-value with four decimals, or ``< 0.0001``."""
     if p is None:
         return "n/a"
     if p < 0.0001:
@@ -154,7 +158,7 @@ def p_text(p: float | None) -> str:
 
 
 def p_statement(p: float | None) -> str:
-    """A p-value inside a sentence.
+    """Return a p-value for use in a sentence.
 
     >>> p_statement(0.0312), p_statement(0.00001)
     ('p = 0.0312', 'p < 0.0001')
@@ -164,7 +168,7 @@ def p_statement(p: float | None) -> str:
 
 
 def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """A note for each metric that rests on few labels, such as TSE on two verb pairs, overall or in some group.
+    """Return a note for each metric that is based on few labels, such as TSE on two verb pairs, in any group.
 
     ``titles`` maps metrics to the names that readers see; a metric that is not in it keeps its own name.
     """
@@ -172,7 +176,7 @@ def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyT
     for metric, label_name in record.design.crossed.items():
         few_counts: dict[str, int] = {}
         for result in record.results:
-            # Parts of parts, such as the plural sentences of a construction, have no more labels than the whole.
+            # A part of a group, such as the plural sentences of a construction, has no more labels than the group.
             is_nested = "," in result.group
             if result.metric != metric or result.value is None or is_nested:
                 continue
@@ -189,7 +193,7 @@ def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyT
 
 
 def _few_labels_text(few_counts: Mapping[str, int], label_name: str) -> str:
-    """Such as ``2 verb pairs only`` or ``few verb pairs (Across a PP 2, Simple 5)``."""
+    """Describe few labels, such as ``2 verb pairs only`` or ``few verb pairs (Across a PP 2, Simple 5)``."""
     if OVERALL in few_counts:
         return f"{counted_labels(few_counts[OVERALL], label_name)} only"
     # The smallest first, because only the first few are named.

@@ -21,10 +21,10 @@ GroupResults = Mapping[str, Result]
 class Overview:
     """A table of a run's main results.
 
-    ``rows`` are (depth, label, results of the group). ``counted`` are the metrics that get a column for their n; a
-    metric whose n is that of an earlier one in every group needs none. ``crossed`` maps metrics to the labels that they
-    are crossed with, such as verb pairs; their number is shown next to n. ``lines`` are further (name, text) lines
-    below the table, and ``left_out`` is the number of results that are not shown.
+    ``rows`` are (depth of indentation, label, results of the group). ``counted`` are the metrics that get a column for
+    their n; a metric with the same n as an earlier one in every group needs none. ``crossed`` maps a metric to the name
+    of the labels that its examples share, such as verb pairs; the number of these labels is shown next to n. ``lines``
+    are further (name, text) lines below the table, and ``left_out`` is the number of results that are not shown.
     """
 
     metrics: Sequence[str]
@@ -36,7 +36,7 @@ class Overview:
 
 
 def overview_of(record: RunRecord) -> Overview | None:
-    """The overview of a run; None if the task has no headline, or the run has no result of it."""
+    """Return the overview of a run; None if the run has no result of a headline metric."""
     groups: dict[str, dict[str, Result]] = {}
     measured_metrics: set[str] = set()
     for result in record.results:
@@ -71,7 +71,10 @@ def overview_of(record: RunRecord) -> Overview | None:
 
 
 def in_parts(overview: Overview, fits: Callable[[Overview], bool]) -> list[Overview]:
-    """The overview as one table, or as several tables with fewer metrics each if one would be too wide."""
+    """Divide an overview that is too wide into several overviews with fewer metrics.
+
+    ``fits`` returns whether the table of an overview is narrow enough.
+    """
     if len(overview.metrics) == 1 or fits(overview):
         return [overview]
     # At least one metric per table, even if that does not fit either.
@@ -91,7 +94,7 @@ def _with_metrics(overview: Overview, metrics: Sequence[str]) -> Overview:
 
 
 def _top_groups(groups: Sequence[str]) -> list[str]:
-    """Groups that are not a part of another group, without the kinds of which there are too many."""
+    """Return the groups that are not a part of another group, except those of kinds with too many groups."""
     existing = set(groups)
     top_groups = [group for group in groups if not _is_part(group, existing)]
     kinds = [_kind(group) for group in top_groups]
@@ -103,13 +106,13 @@ def _top_groups(groups: Sequence[str]) -> list[str]:
 
 
 def _is_part(group: str, existing: set[str]) -> bool:
-    """Whether a group such as ``construction=a,number=singular`` is a part of another, such as ``construction=a``."""
+    """Return whether a group, such as ``construction=a,number=singular``, is a part of another (``construction=a``)."""
     commas = [position for position, character in enumerate(group) if character == ","]
     return any(group[:position] in existing for position in commas)
 
 
 def _kind(group: str) -> str:
-    """The kind of a group: ``category`` of ``category=Age``; empty for a group without a kind, such as ``overall``."""
+    """Return the kind of a group: ``category`` for ``category=Age``; empty for a group such as ``overall``."""
     kind, sign, _ = group.partition("=")
     if sign:
         return kind
@@ -117,7 +120,7 @@ def _kind(group: str) -> str:
 
 
 def _rows(shown_groups: Sequence[str], groups: Mapping[str, GroupResults]) -> Iterator[tuple[int, str, GroupResults]]:
-    """Groups without a kind first, then each kind under its name."""
+    """Yield the rows of groups without a kind, and then, for each kind, a row with its name and those of its groups."""
     kinds = dict.fromkeys(["", *(_kind(group) for group in shown_groups)])
     for kind in kinds:
         if kind:
@@ -132,8 +135,8 @@ def _rows(shown_groups: Sequence[str], groups: Mapping[str, GroupResults]) -> It
 
 
 def _metrics_with_different_n(metrics: Sequence[str], groups: Sequence[GroupResults]) -> list[str]:
-    """The first metric for each different sequence of n over the groups."""
-    # Most metrics share one n; a column of it for each metric would only repeat numbers.
+    """Return the metrics that need their own column for n: the first one of those that share all their n."""
+    # Most metrics have the same n in every group, so a column for each metric would only repeat numbers.
     first: dict[tuple[int | None, ...], str] = {}
     for metric in metrics:
         counts: list[int | None] = []
@@ -144,7 +147,7 @@ def _metrics_with_different_n(metrics: Sequence[str], groups: Sequence[GroupResu
 
 
 def _crossed(record: RunRecord, metrics: Sequence[str], overall: GroupResults) -> dict[str, str]:
-    """The metrics whose results say how many labels they rest on; those of earlier versions do not."""
+    """Return the crossed metrics whose results say how many labels they are based on (early versions did not)."""
     crossed: dict[str, str] = {}
     for metric, name in record.design.crossed.items():
         if metric in metrics and metric in overall and name in overall[metric].clusters:
@@ -153,7 +156,7 @@ def _crossed(record: RunRecord, metrics: Sequence[str], overall: GroupResults) -
 
 
 def _left_out_line(record: RunRecord, metrics: Sequence[str], overall: GroupResults) -> list[tuple[str, str]]:
-    """How many examples have no score, as a line below the table."""
+    """Return the line below the table that says how many examples have no score; no line if there are no results."""
     errors: dict[str, int] = {}
     unscored: dict[str, int] = {}
     for metric in metrics:
@@ -167,7 +170,7 @@ def _left_out_line(record: RunRecord, metrics: Sequence[str], overall: GroupResu
 
 
 def _counts_text(counts: Mapping[str, int], units: Mapping[str, str]) -> str:
-    """One number, or one for each metric if they differ; with their units if they count different things."""
+    """Return one number, or one for each metric if they differ, with units if these differ as well."""
     different = set(counts.values())
     if len(different) == 1:
         return str(different.pop())

@@ -38,9 +38,10 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """Blocks that belong together; readers open those with a title, unless ``is_open``.
+    """Blocks of a section that are shown together.
 
-    A title without blocks is the heading of the parts after it.
+    A part with a title is closed until readers open it, unless ``is_open``; a part without a title is always visible. A
+    title without blocks is a heading for the parts that follow.
     """
 
     blocks: list[Block]
@@ -50,7 +51,10 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """A section of the page, closed until readers open it; ``gist`` is what they see before."""
+    """A section of the page. It is closed until readers open it, unless ``is_open``.
+
+    ``gist`` is the line of main numbers that a closed section shows below its title.
+    """
 
     title: str
     question: str
@@ -72,8 +76,9 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
     tiles: list[Tile] = []
     below_tiles: list[Block] = []
     if records:
-        # Tiles pool runs by their original labels; only the sections show runs next to each other.
-        # The table of runs has a column for their status; tiles need a note on runs that are not complete.
+        # Tiles get the records with the labels that the store has. The longer labels of `label_runs`, which distinguish
+        # runs that are shown next to each other, are only for the tables and sections.
+        # A card has no open table with a status column, so a note below its tiles names the incomplete runs.
         tiles, below_tiles = overview_tiles(store, records, names_unfinished=is_card)
     records_by_task: dict[str, list[RunRecord]] = {}
     for record in labelled.records:
@@ -116,7 +121,7 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
 
 
 def _links(sections: Sequence[PageSection], unit: str) -> list[tuple[str, str]]:
-    """The contents of the page: (anchor, title) of each section. The unit is empty if the page has no examples."""
+    """Return the table of contents: (anchor, title) of each section; ``unit`` is empty if there are no examples."""
     links = [("overview", "Summary")]
     links += [(section.anchor, section.title) for section in sections]
     if unit:
@@ -126,7 +131,7 @@ def _links(sections: Sequence[PageSection], unit: str) -> list[tuple[str, str]]:
 
 
 def _subject(subjects: Sequence[str], models: Sequence[str], *, is_card: bool) -> str:
-    """What the page is about, in a few words for its heading."""
+    """Return the text of the page's main heading: the tasks and models that it is about."""
     if not models:
         return ""
     if is_card:
@@ -138,7 +143,7 @@ def _subject(subjects: Sequence[str], models: Sequence[str], *, is_card: bool) -
 
 
 def _about(store: Store, records: Sequence[RunRecord]) -> str:
-    """How much was run, and when."""
+    """Return how many runs and examples the page covers, and the days on which the runs were started."""
     counts: dict[str, int] = {}
     for record in records:
         counts[record.unit] = counts.get(record.unit, 0) + sum(store.count(record.id).values())
@@ -159,7 +164,7 @@ def _summary(
     *,
     is_card: bool,
 ) -> list[Block]:
-    """What readers see first: the table of all runs; on a card, the answer to each question."""
+    """Return what readers see first: the table of all runs or, on a card, a tile with the answer to each question."""
     blocks: list[Block] = []
     if layout is not None:
         blocks.append(run_table(store, labelled.records, layout).block())
@@ -173,6 +178,7 @@ def _summary(
         blocks.append(Folded(f"All runs ({len(labelled.records)})", tables))
         return blocks
     blocks += tables
+    # All other tiles are shown in their sections.
     without_section = [tile for tile in tiles if not tile.anchor]
     if without_section:
         blocks.append(Tiles(without_section))
@@ -194,7 +200,7 @@ def _indented_json(value: Any) -> str:
 
 
 def _state_text(state: str, number: int) -> str:
-    """Such as ``3 scored`` or ``2 errors``."""
+    """Return how many examples are in a state, such as ``3 scored`` or ``2 errors``."""
     return counted(number, "error") if state == "error" else f"{number:,} {state}"
 
 
@@ -212,41 +218,43 @@ def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
 def _section(
     store: Store, records: Sequence[RunRecord], notes: Sequence[str], tiles: Sequence[Tile], *, with_tiles: bool
 ) -> PageSection:
-    """The section of a task. On a card, its tiles are on top of the page; on other pages, they open the section."""
+    """Return the section of a task; ``with_tiles`` shows its tiles at the beginning (on a card, they are above)."""
     section = section_of(store, records)
     evaluation = evaluation_of(records[0])
-    place = anchor(records[0].task)
-    own_tiles = [tile for tile in tiles if tile.anchor == place]
+    section_anchor = anchor(records[0].task)
+    own_tiles = [tile for tile in tiles if tile.anchor == section_anchor]
     beginning: list[Block] = [Note(note) for note in notes]
     if own_tiles and with_tiles:
-        # The tile does not lead to the section that it is in.
+        # Inside its section, a tile needs no link to the section.
         beginning.insert(0, Tiles([replace(tile, anchor="") for tile in own_tiles]))
-    # Problems come before the tables: behind them, they could be in a part that nobody opens.
+    # Problems come first. After the tables, they would belong to the last part, which is usually closed.
     parts = parts_of(beginning)
     for blocks in (problem_blocks(store, records, section), section.blocks, comparison_blocks(store, records, section)):
         parts += parts_of(blocks)
     parts.append(PagePart(list(section.examples)))
     question = "" if evaluation is None else evaluation.question
-    return PageSection(records[0].task, question, place, parts, gist=_gist(_numbers_of_section(tiles, place)))
+    gist = _gist(_tiles_of_section(tiles, section_anchor))
+    return PageSection(records[0].task, question, section_anchor, parts, gist=gist)
 
 
-def _numbers_of_section(tiles: Sequence[Tile], place: str) -> list[Tile]:
-    """The tiles that lead to a section. On a card, a tile may contain further ones, of other tasks."""
+def _tiles_of_section(tiles: Sequence[Tile], section_anchor: str) -> list[Tile]:
+    """Return the tiles that link to a section. On a card, ``further`` tiles of a tile may link to other sections."""
     own = []
     for tile in tiles:
-        own += [number for number in (tile, *tile.further) if number.anchor == place]
+        own += [candidate for candidate in (tile, *tile.further) if candidate.anchor == section_anchor]
     return own
 
 
 def _gist(tiles: Sequence[Tile]) -> str:
-    """The main numbers of a section in one line, for readers who have not opened it."""
+    """Return the main numbers of a section in one line, which is shown while the section is closed."""
     if not tiles:
         return ""
     tile = tiles[0]
     texts = []
     for entry in tile.entries[:_MAX_NAMES]:
         text = f"{entry.model} {minus(entry.value)} {minus(entry.interval)}".strip()
-        # The number may rest on fewer examples than a row of the summary, such as those that an attack changed.
+        # The number may cover fewer examples than the run's row in the summary, such as only those that an attack
+        # changed.
         about = entry.scope or entry.reason
         texts.append(f"{text} ({about})" if about else text)
     if len(tile.entries) > _MAX_NAMES:
@@ -255,7 +263,7 @@ def _gist(tiles: Sequence[Tile]) -> str:
 
 
 def parts_of(blocks: Iterable[Block]) -> list[PagePart]:
-    """Blocks in parts that readers open one by one: each heading begins one."""
+    """Divide blocks into parts; each heading begins a new part, which readers can open separately."""
     parts = [PagePart([])]
     for block in blocks:
         if isinstance(block, Heading):

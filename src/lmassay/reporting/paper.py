@@ -15,12 +15,12 @@ from lmassay.reporting.chart.text import FONT_SIZE
 from lmassay.reporting.figure_style import Drawing, FigureStyle, page_style_sheet, standalone
 
 COLUMN_WIDTHS = {"one-column": 84.0, "two-column": 178.0}
-"""In millimetres: a column and the page of the two-column format of the ACM; others differ by a few millimetres."""
+"""Widths in millimetres of a column and of the full page in the ACM's two-column format; others are similar."""
 MIN_TEXT_POINTS = 7.0
-"""The smallest text that journals accept."""
+"""The smallest font size that journals accept."""
 _WIDE_TEXT_POINTS = 8.0
 _WIDE = 120.0
-"""From this width on, in millimetres, texts are larger."""
+"""From this width on (in millimetres), texts have the size _WIDE_TEXT_POINTS."""
 _MIN_WIDTH, _MAX_WIDTH = 40.0, 600.0
 _MILLIMETRES_PER_POINT = 25.4 / 72
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": _MILLIMETRES_PER_POINT}
@@ -36,7 +36,7 @@ class PaperLayout:
 
     @property
     def text_points(self) -> float:
-        """The size of the texts."""
+        """The font size of the texts, in points."""
         return MIN_TEXT_POINTS if self.width < _WIDE else _WIDE_TEXT_POINTS
 
 
@@ -59,12 +59,12 @@ def parse_width(text: str | float) -> float:
 
 
 def paper_drawing(figure: Figure, layout: PaperLayout) -> Drawing:
-    """The figure as a drawing of this width. It is wider if its categories need more room (see `is_too_wide`)."""
+    """Draw a figure at the width of the layout, or wider if its categories need more room (see `is_too_wide`)."""
     unit = layout.text_points * _MILLIMETRES_PER_POINT / FONT_SIZE
     sheet = page_style_sheet(layout.style)
     markup = figure.drawing
     if figure.chart is not None:
-        # Drawings have whole tenths of a unit. Rounded down, so that texts become larger, not smaller.
+        # Drawings have whole tenths of a unit. The width is rounded down, so that texts become larger, not smaller.
         width = math.floor(10 * layout.width / unit) / 10
         markup = figure.chart.laid_out(width).svg()
     drawing = standalone(markup, figure.caption, sheet, unit)
@@ -75,5 +75,5 @@ def paper_drawing(figure: Figure, layout: PaperLayout) -> Drawing:
 
 
 def is_too_wide(drawing: Drawing, layout: PaperLayout) -> bool:
-    """Whether a drawing is wider than the layout asks, because its texts would be too small otherwise."""
+    """Return whether a drawing is wider than the layout asks for, because its texts would otherwise be too small."""
     return drawing.width_mm > layout.width + 0.05

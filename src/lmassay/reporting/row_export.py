@@ -12,14 +12,14 @@ from lmassay.types import Row
 from lmassay.types.controls import escape_controls_in_json
 
 RowReader = Callable[[], Iterable[Row]]
-"""Reads the rows from the beginning each time it is called."""
+"""A function that reads the rows from the beginning each time it is called."""
 
-# json.dumps with an option makes a new encoder for every row.
+# One encoder for all rows, because json.dumps with an option would create one for every row.
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def row_as_dict(row: Row) -> dict[str, Any]:
-    """One example as JSON; ``outcomes`` only if a metric has them."""
+    """Return one example in the form in which it is written as JSON; ``outcomes`` only if a metric has them."""
     data: dict[str, Any] = {
         "id": row.example.id,
         "state": row.state,
@@ -73,7 +73,7 @@ def _flatten(row: Row) -> dict[str, Any]:
     for name, value in texts.items():
         if value is None:
             continue
-        # An input may have the name of a score, which it must not overwrite.
+        # An input may have the same name as a score, and must not overwrite it.
         column = f"text.{name}" if name in reserved else name
         flat[column] = value
     if row.score.unscored:

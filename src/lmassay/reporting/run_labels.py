@@ -1,5 +1,7 @@
-"""What runs are called where several are shown: labels and titles that distinguish them, and marks for runs that
-cannot be compared."""
+"""What runs are called where several are shown: labels and titles that distinguish them, and marks.
+
+Runs with different marks, such as [a] and [b], were measured with different settings and cannot be compared.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from lmassay.statistics.comparability import Marks, marks
 from lmassay.types import RunRecord
 
 Labeller = Callable[[Sequence[RunRecord]], Sequence[str]]
-"""Gives each of several runs a text that may distinguish it from the others; empty if it has none."""
+"""Returns a text for each of several runs that may distinguish it from the others; empty if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledRuns:
-    """Runs in their order, with labels that distinguish them, and the marks that the labels contain."""
+    """Runs in their order, with labels that distinguish them, and the marks at the end of these labels."""
 
     records: Sequence[RunRecord]
     marks: Marks = field(default_factory=Marks)
@@ -27,7 +29,7 @@ class LabelledRuns:
         return list(self.marks.notes)
 
     def notes_on(self, task: str) -> Sequence[str]:
-        """The meaning of the marks that runs of a task have."""
+        """Return the meaning of the marks that runs of a task have."""
         marks_of_task = {record.mark for record in self.records if record.task == task and record.mark}
         notes = []
         for note, marks_in_note in self.marks.notes.items():
@@ -37,10 +39,11 @@ class LabelledRuns:
 
 
 def label_runs(records: Sequence[RunRecord]) -> LabelledRuns:
-    """Give runs distinct labels, and a mark to those that were measured differently from others.
+    """Give runs distinct labels, and a mark to those that were measured with other settings than the rest.
 
-    The label of a run distinguishes it from the other runs of its sweep. Runs of other sweeps may have the same label,
-    and so may runs of one sweep in stores of early versions. These labels are extended by what the runs differ in.
+    The stored label of a run distinguishes it from the other runs of its sweep, but runs of other sweeps may have the
+    same label (in stores of early versions, even runs of one sweep). Such labels are extended by what the runs differ
+    in. The stored labels do not change.
     """
     comparability_marks = marks(records)
     labelled = []
@@ -80,14 +83,14 @@ def _options(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _signature_differences(records: Sequence[RunRecord]) -> list[str]:
-    """What the signatures differ in: runs with the same options may have read other data."""
+    """Return the parts in which the signatures differ, because runs with the same options may have read other data."""
     names: dict[str, None] = {}
     for record in records:
         names |= dict.fromkeys(record.depends_on)
     texts: list[list[str]] = [[] for _ in records]
     for name in names:
         values = [record.depends_on.get(name) for record in records]
-        # The release and the model's identity are long, and seldom what a reader looks for.
+        # The version of lmassay and the model's identity are long, and rarely what a reader looks for.
         if name in ("lmassay", "model") or len(set(values)) == 1:
             continue
         for parts, value in zip(texts, values, strict=True):
@@ -96,7 +99,7 @@ def _signature_differences(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _id_endings(records: Sequence[RunRecord]) -> list[str]:
-    """The last part of the id, for a run that was done twice."""
+    """Return the last part of each id, which distinguishes even repetitions of the same run."""
     return [_id_ending(record) for record in records]
 
 
@@ -108,7 +111,7 @@ def _id_ending(record: RunRecord) -> str:
 
 
 def run_titles(records: Sequence[RunRecord]) -> list[str]:
-    """Titles for runs of several tasks: label and model, with the task in front where these are not unique."""
+    """Return titles for runs of several tasks: label and model, preceded by the task if they are not unique."""
     names = [record.title for record in records]
     titles = []
     for name, record in zip(names, records, strict=True):
@@ -120,9 +123,9 @@ def run_titles(records: Sequence[RunRecord]) -> list[str]:
 
 
 def short_run_titles(records: Sequence[RunRecord]) -> list[str]:
-    """The shortest titles that distinguish runs of one task: by model, label, signature, or the end of the id.
+    """Return short titles that distinguish runs of one task: the model and, if needed, label, signature or id.
 
-    The mark of a run that was measured differently is part of its title, too.
+    If a run has a mark because it was measured with other settings, the mark is part of its title, too.
     """
     titles = [record.model if record.has_model else record.label for record in records]
     for distinction in (_label, _difference_to, _id_ending_among):
@@ -137,7 +140,7 @@ def short_run_titles(records: Sequence[RunRecord]) -> list[str]:
 
 
 Distinction = Callable[[RunRecord, Sequence[RunRecord]], str]
-"""Returns a text about a run that may distinguish it from other runs."""
+"""Returns a text about a run (the first argument) that may distinguish it from others (the second)."""
 
 
 def _label(record: RunRecord, others: Sequence[RunRecord]) -> str:
@@ -149,7 +152,7 @@ def _id_ending_among(record: RunRecord, others: Sequence[RunRecord]) -> str:
 
 
 def _with_distinction(titles: Sequence[str], records: Sequence[RunRecord], distinction: Distinction) -> list[str]:
-    """Extend titles that several runs share by a text, if the text distinguishes these runs."""
+    """Append a text to each title that several runs share, if the text distinguishes these runs."""
     runs_of_title: dict[str, list[RunRecord]] = {}
     for title, record in zip(titles, records, strict=True):
         runs_of_title.setdefault(title, []).append(record)
@@ -170,7 +173,7 @@ def _with_distinction(titles: Sequence[str], records: Sequence[RunRecord], disti
 
 
 def _difference_to(record: RunRecord, others: Sequence[RunRecord]) -> str:
-    """The parts of a run's signature in which it differs from any of the others."""
+    """Return the parts of a run's signature in which it differs from at least one of the others."""
     signature = record.depends_on
     parts = []
     for name, value in signature.items():

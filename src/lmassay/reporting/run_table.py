@@ -1,8 +1,8 @@
 """A table of results that the user configures: what its rows and columns are, and which metrics it has.
 
-The best number is bold where its difference from all others is significant. They are compared on the examples they
-share, with p-values adjusted by Holm's method (see :mod:`lmassay.statistics.ranking`). If others do not differ
-significantly from the best, the best and these are marked as tied instead.
+The best number is bold if its difference from each of the others is significant. Runs are compared on the examples that
+they share, with p-values adjusted by Holm's method (see :mod:`lmassay.statistics.ranking`). If some numbers do not
+differ significantly from the best, then these and the best are marked as tied instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ _COLUMNS = ("row", "column", "metric", "group", "run", "value", "low", "high", "
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """What the user wants to see; empty keys and metrics are chosen by what the runs differ in."""
+    """What the user wants to see in the table.
+
+    ``rows`` and ``columns`` are keys such as ``model``; several keys for rows are joined by commas. If a key or the
+    metrics are empty, they are chosen by what the runs differ in.
+    """
 
     rows: str = ""
     columns: str = ""
@@ -65,13 +69,13 @@ class RunTable:
     """The header of each column: its value, and the metric if there are several."""
     entries: Mapping[tuple[str, tuple[str, ...]], _Entry]
     marks: Mapping[tuple[str, tuple[str, ...]], Mark]
-    """``best``: better than all others. ``tie``: the best one or not significantly different from it."""
+    """``best``: significantly better than all others. ``tie``: the best, or not significantly different from it."""
     notes: Sequence[str] = field(default_factory=list)
     all_tie: bool = False
-    """Whether no tested number differs significantly from another. Then a note says so instead of marks everywhere."""
+    """Whether no tested number differs significantly from the best. Then a note says so, and no number has a mark."""
 
     def text(self, row: str, column: tuple[str, ...], *, bold: str = "") -> str:
-        """Return the text of a cell; ``bold`` is put around the best number where there are no bold letters."""
+        """Return the text of a cell; ``bold`` is put around the best number, for output without bold letters."""
         entry = self.entries.get((row, column))
         if entry is None:
             return ""
@@ -115,7 +119,7 @@ class RunTable:
         return Table(caption, self._headers(), [Body(rows)])
 
     def _headers(self) -> list[list[Cell]]:
-        """Return one header row, or two if every value on the axis has several metrics."""
+        """Return one header row, or two if there are several metrics under each value of the columns' key."""
         last_row = header_row([self.row_key], [column[-1] for column in self.columns])
         if all(len(column) == 1 for column in self.columns):
             return [last_row]
@@ -171,7 +175,7 @@ def _all_tie(
     marks: Mapping[tuple[str, tuple[str, ...]], Mark],
     competition_of: Callable[[_Entry], Hashable],
 ) -> bool:
-    """Return whether something was tested, and all numbers that were tested against each other tie."""
+    """Return whether any numbers were tested, and all numbers that were tested against each other are tied."""
     tested = set()
     for place in marks:
         entry = entries[place]
@@ -184,7 +188,7 @@ def _all_tie(
 
 
 def best_marks(store: Store, results: Sequence[tuple[RunRecord, Result]]) -> tuple[dict[str, Mark], list[str]]:
-    """The marks of runs that compete in one metric, by id, and notes on what could not be compared."""
+    """Return the marks of runs that are compared in one metric, by run id, and notes on what could not be compared."""
     entries: dict[tuple[str, tuple[str, ...]], _Entry] = {}
     for record, result in results:
         entries[record.id, (result.metric,)] = _Entry(record.id, (result.metric,), record, result)
@@ -193,6 +197,7 @@ def best_marks(store: Store, results: Sequence[tuple[RunRecord, Result]]) -> tup
 
 
 def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis]:
+    """Return the axes of rows and columns: those that the user named, or else chosen by what the runs differ in."""
     keys = [key for key in varying_keys(records) if key not in (layout.rows, layout.columns)]
     row_key = layout.rows or next(iter(keys), "label")
     if row_key == layout.columns:
@@ -213,7 +218,7 @@ def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis
 
 
 def _is_determined(axis: Axis, rows: Axis) -> bool:
-    """Return whether all runs in a row have the same value on an axis, so that columns by it would be mostly empty."""
+    """Return whether all runs of a row have the same value on ``axis``; columns by it would be mostly empty."""
     texts_of_row: dict[str, set[str]] = {}
     for run, row in rows.values.items():
         texts_of_row.setdefault(row, set()).add(axis.values[run])
@@ -228,7 +233,7 @@ def _metrics(records: Sequence[RunRecord], layout: TableLayout, columns: Axis) -
         available |= of_record
         main_of_record = [metric for metric in record.design.headline if metric in of_record]
         if not main_of_record:
-            # A task that names no main metrics has all of them; details are shown on request.
+            # For a task without headline metrics, all metrics count as main ones, except details.
             main_of_record = [metric for metric in of_record if not is_detail(metric)]
         main |= dict.fromkeys(main_of_record)
     for metric in layout.metrics:
@@ -268,6 +273,7 @@ def _entries(
 
 
 def _shared_cell(first: RunRecord, second: RunRecord, row: str, column: Sequence[str]) -> UserError:
+    """Return the error for two runs that belong to the same cell."""
     differences = varying_keys([first, second])
     if differences:
         keys = " and ".join(differences)
@@ -282,15 +288,15 @@ class _Competition:
     """Which cells of a table are compared with each other."""
 
     text: str
-    """Where the runs are that compete, such as ``of the column``."""
+    """Which runs are compared with each other, for notes: such as ``of the column``."""
     of_entry: Callable[[_Entry], Hashable]
-    """The competition that a cell takes part in."""
+    """Returns a key for an entry; entries with the same key are compared with each other."""
 
 
 def _competition(records: Sequence[RunRecord], rows: Axis, columns: Axis) -> _Competition:
-    """Return what is compared: the runs of a column, or those of a row if the columns are models or the rows no runs.
+    """Return what is compared: the runs of a column, or those of a row if columns are models or rows are not runs.
 
-    If the rows are models and something else, such as attacks, only models compete, under the same attack.
+    If rows are models combined with something else, such as attacks, models are compared only under the same attack.
     """
     if columns.key == MODEL or not rows.is_about_runs:
         return _Competition("of the row", lambda entry: entry.row)
@@ -317,7 +323,7 @@ def _n_text(entries: Mapping[tuple[str, tuple[str, ...]], _Entry]) -> str:
 
 
 class _Marks:
-    """Finds the best numbers of a table."""
+    """Finds the best numbers of a table by tests; keeps the loaded runs and the notes between calls."""
 
     def __init__(self, store: Store, alpha: float) -> None:
         self._store = store
@@ -332,7 +338,7 @@ class _Marks:
         """Return the marks of cells, and notes on what could not be compared."""
         competitions: dict[object, list[_Entry]] = {}
         for entry in entries.values():
-            # A column of one metric has several groups if groups are rows, so they are part of the key.
+            # If groups of examples are the rows, a column has results of several groups; only equal groups compete.
             key = (competition_of(entry), entry.result.metric, entry.result.group)
             competitions.setdefault(key, []).append(entry)
         marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
@@ -360,7 +366,7 @@ class _Marks:
         try:
             standings = self._standings(scored, metric)
         except UserError as error:
-            # A reason may end with a question such as "did you mean …?".
+            # An error message may end with a question such as "did you mean …?".
             reason = str(error)
             end = "" if reason.endswith("?") else "."
             self._notes[f"No test for {metric}: {reason}{end}"] = None

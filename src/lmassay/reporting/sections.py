@@ -1,4 +1,4 @@
-"""The section of a report about the runs of one task: the evaluation's own, or a plain table of results."""
+"""The section of a report about the runs of one task: made by the task's evaluation, or plain tables of results."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from lmassay.types import OVERALL, Result, RunRecord, find_metric
 
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
-    """The section of runs that share a task.
+    """Return the section about runs of one task.
 
-    It is made by the evaluation's ``section`` hook. If the evaluation has none, or the hook fails, it is a table of all
-    results.
+    The evaluation's ``section`` hook makes it. If the evaluation has no such hook, or the hook fails, the section has a
+    table of all results for each run.
     """
     evaluation = evaluation_of(records[0])
     make_section = view_of(records[0]).section
@@ -48,12 +48,13 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     )
     if section is None:
         return results_section(store, records)
-    # A task that extends a shipped one keeps the section of its evaluation, plus a table of what it adds.
+    # A task that extends a shipped task keeps the section of its evaluation, followed by a table of the metrics it
+    # adds.
     return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
 
 
 def _further_metrics(records: Sequence[RunRecord]) -> list[Block]:
-    """A table of the metrics that a task adds to those of its evaluation, whose section does not know them."""
+    """Return a table of the metrics that a task adds to those of its evaluation, which the section does not show."""
     metrics: dict[str, None] = {}
     for record in records:
         metrics |= dict.fromkeys(_added_metrics(record))
@@ -74,7 +75,7 @@ def _further_metrics(records: Sequence[RunRecord]) -> list[Block]:
 
 
 def _added_metrics(record: RunRecord) -> list[str]:
-    """The metrics with overall results that the run's task has and its evaluation has not."""
+    """Return the metrics with an overall result that the run's task adds to those of its evaluation."""
     evaluation = evaluation_of(record)
     if evaluation is None:
         return []
@@ -89,7 +90,7 @@ def _added_metrics(record: RunRecord) -> list[str]:
         if declared:
             is_added = metric in declared
         else:
-            # The task extends another one without declaring its metrics: all that the evaluation does not know.
+            # The task extends another one without declaring metrics: those that its evaluation lacks are added ones.
             is_added = find_metric(metric, evaluation.metrics) is None
         if is_added:
             added.append(metric)
@@ -97,13 +98,13 @@ def _added_metrics(record: RunRecord) -> list[str]:
 
 
 def results_section(_: Store, records: Sequence[RunRecord]) -> Section:
-    """The section of a task whose evaluation does not provide one: one table per run, one row per result."""
+    """Return the section of a task whose evaluation does not make one: a table per run with one row per result."""
     finished = [record for record in records if record.results]
     return Section([results_table(record, record.results) for record in finished])
 
 
 def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
-    """Results of a run, one row each."""
+    """Return a table of results of a run, one per row."""
     rows = []
     for result in results:
         clusters = [clusters_text(result)] if result.clusters else []

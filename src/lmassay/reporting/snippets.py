@@ -1,16 +1,18 @@
-"""Texts of examples, shortened for a table to what distinguishes them.
+"""Texts of examples, shortened for a table to the part in which they differ.
 
-Prompts begin with the same instructions, and questions about one story with the same story. A table that shows only the
-beginning of each text would show the same text in every row. ``templates/rows.js`` does the same on a page.
+Prompts often begin with the same instructions, and questions about one story with the same story. A table with only the
+beginning of each text would show the same words in every row. ``templates/rows.js`` shortens texts on a page in the
+same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Characters of a shared beginning that stay, so that a reader sees that the text is about the same story.
+# This many characters of a shared beginning are kept, so that a reader sees that the text is about the same story.
 _SHOWN_OF_SHARED = 18
-# Less than this is not skipped: it saves little, and a text that starts in the middle is harder to read.
+# Shorter shared beginnings are not skipped: that would save little, and a text that starts in the middle is hard to
+# read.
 _MIN_SHARED_WITH_ABOVE = 60
 _MIN_SHARED = 20
 # Longer than almost any word: text of this length without a space is in a script that has none, such as Chinese.
@@ -18,8 +20,9 @@ _MAX_WORD = 40
 
 
 def distinct_parts(texts: Sequence[str], length: int) -> list[str]:
-    """Return texts in the order of a column as short lines: without the beginning that all share, and without most of
-    what each shares with the text above it.
+    """Shorten the texts of a column, in their order, to lines of about ``length`` characters.
+
+    The beginning that all texts share is left out, and so is most of what a text shares with the text above it.
 
     >>> distinct_parts(["Answer the question. Who left?", "Answer the question. What stayed?"], 40)
     ['… Who left?', '… What stayed?']
@@ -34,7 +37,10 @@ def distinct_parts(texts: Sequence[str], length: int) -> list[str]:
 
 
 def _shared_by_all(texts: Sequence[str]) -> int:
-    """Return how many characters, in whole words, all texts begin with; 0 if these are few or one text has no more."""
+    """Return the length of the beginning that all texts share, in whole words.
+
+    It is 0 if the beginning is short, or if one of the texts consists of nothing else.
+    """
     filled = [text for text in texts if text]
     if not filled:
         return 0
@@ -45,6 +51,7 @@ def _shared_by_all(texts: Sequence[str]) -> int:
 
 
 def _distinct_part(text: str, begin: int, above: str, length: int) -> str:
+    """Shorten a text from position ``begin`` on; most of what it shares with the text ``above`` is left out."""
     shared = _count_shared(text, above)
     difference = _word_start(text, shared)
     lead = "… " if begin else ""
@@ -68,7 +75,7 @@ def _count_shared(first: str, second: str) -> int:
 
 
 def _word_start(text: str, position: int) -> int:
-    """Return where the word begins that a position is in; the position itself in a script without spaces."""
+    """Return the beginning of the word at a position; in a script without spaces, the position itself."""
     start = position
     while start > 0 and not text[start - 1].isspace():
         start -= 1

@@ -25,11 +25,11 @@ MAX_METRICS = 3
 _DIGITS = 3
 _MAX_NOTE_LENGTH = 120
 _STATE_TITLES = {"error": "errors", "unscored": "unscored"}
-_TEST = f"paired tests, Holm-adjusted, level {ALPHA:g}"
+_TEST_TEXT = f"paired tests, Holm-adjusted, level {ALPHA:g}"
 
 
 def summary_tables(store: Store, records: Sequence[RunRecord], titles: Sequence[str]) -> list[Block]:
-    """A table for each task, one row per run; ``titles`` are the names of the runs in the example browser."""
+    """Return a table for each task, with one row per run; ``titles`` name the runs as the example browser does."""
     title_of_run = {record.id: title for record, title in zip(records, titles, strict=True)}
     records_by_task: dict[str, list[RunRecord]] = {}
     for record in records:
@@ -38,7 +38,10 @@ def summary_tables(store: Store, records: Sequence[RunRecord], titles: Sequence[
 
 
 def examples_link(run: str, state: str = "") -> str:
-    """Where the example browser shows the examples of a run; ``run`` is its title there."""
+    """Return the link that shows the examples of a run in the example browser.
+
+    ``run`` is the title of the run there. ``state`` limits the examples to those in one state, such as ``error``.
+    """
     parameters = {"run": run}
     if state:
         parameters["state"] = state
@@ -47,7 +50,7 @@ def examples_link(run: str, state: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TaskTable:
-    """The rows of one task."""
+    """Builds the table of one task."""
 
     store: Store
     records: Sequence[RunRecord]
@@ -75,13 +78,17 @@ class _TaskTable:
         unscored_by = self._unscored_by_metric(metrics)
         unit = shared_unit(self.records)
         if unscored_by:
-            notes.insert(0, f"Some metrics left {unit}s unscored ({unscored_by}); the section says why.")
+            notes.insert(0, f"Some metrics could not score every {unit} ({unscored_by}); the task's section says why.")
         elif not states and metrics and all(record.status == "done" for record in self.records):
             notes.insert(0, f"All {unit}s were scored.")
         return Table(" ".join([*self._mark_notes(marks), *notes]), [header], [Body(rows)])
 
     def _name(self, record: RunRecord) -> Cell:
-        """Label and model. If only the models differ, the model is the name."""
+        """Return the first cell of a run: its label and, in small print, its model.
+
+        If all runs have the same label, they differ only in the model. Then the model is the name, and the label is the
+        small print.
+        """
         link = f"#{anchor(record.task)}"
         if not record.has_model:
             return Cell(record.label, kind="name", link=link)
@@ -92,7 +99,7 @@ class _TaskTable:
         return Cell(record.label, (record.model,), kind="name", link=link)
 
     def _states(self) -> list[str]:
-        """The states without a score that any example is in; usually none."""
+        """Return the states "error" and "unscored", each only if some example of these runs is in it."""
         present: set[str] = set()
         for record in self.records:
             counts = self.store.count(record.id)
@@ -100,7 +107,10 @@ class _TaskTable:
         return [state for state in _STATE_TITLES if state in present]
 
     def _unscored_by_metric(self, metrics: Sequence[str]) -> str:
-        """How many examples single metrics could not score, in addition to those that no metric could score."""
+        """Return how many examples each metric could not score, such as ``accuracy: 10``; empty if none.
+
+        Examples that no metric could score are not counted here: they have their own column.
+        """
         texts = []
         for metric in metrics:
             number = 0
@@ -115,7 +125,7 @@ class _TaskTable:
         return ", ".join(texts)
 
     def _counted(self, number: int, metric: str) -> str:
-        """The number, with its unit if the metric counts something else than the runs do, such as rows."""
+        """Return the number, followed by its unit if the metric counts something other than examples, such as rows."""
         units = {counted_unit(record, metric) for record in self.records}
         if len(units) == 1 and units != {record.unit for record in self.records}:
             return counted(number, units.pop())
@@ -125,10 +135,10 @@ class _TaskTable:
         cells = []
         for metric in metrics:
             declared = metric_of(self.records[0], metric)
-            small = [DIRECTION_TEXTS[declared.better]]
+            small_print = [DIRECTION_TEXTS[declared.better]]
             if declared.title and declared.title != metric:
-                small.insert(0, declared.title)
-            cells.append(Cell(metric, small))
+                small_print.insert(0, declared.title)
+            cells.append(Cell(metric, small_print))
         return cells
 
     def _number(self, record: RunRecord, metric: str, first_metric: str, mark: Mark) -> Cell:
@@ -137,20 +147,23 @@ class _TaskTable:
             return Cell("", (ABSENT,) if record.results else ())
         if result.value is None:
             return Cell(value_text(result))
-        small = [interval_text(result, _DIGITS)]
+        small_print = [interval_text(result, _DIGITS)]
         first_result = record.result(first_metric)
         if first_result is not None and first_result.n != result.n:
-            # The column n is about the first metric; another one may count contexts instead of sentences.
-            small.append(f"n = {result.n:,}")
+            # The column n belongs to the first metric; another metric may count contexts instead of sentences.
+            small_print.append(f"n = {result.n:,}")
         text = value_text(result, _DIGITS)
         if mark == "tie":
             text += TIE_MARK
-        return Cell(text, small, bold=mark == "best")
+        return Cell(text, small_print, bold=mark == "best")
 
     def _counts(self, record: RunRecord, metrics: Sequence[str], states: Sequence[str]) -> list[Cell]:
-        """The number of examples with a score and in other states, with links to these examples."""
+        """Return the cells with the number of scored examples and of those in each of ``states``.
+
+        Each number links to its examples in the example browser.
+        """
         counts = self.store.count(record.id)
-        # n is that of the first metric, so that it belongs to the number next to it.
+        # The column n shows how many examples the number of the first metric covers.
         scored = counts["scored"]
         first_result = record.result(metrics[0]) if metrics else None
         if first_result is not None:
@@ -166,10 +179,13 @@ class _TaskTable:
         return cells
 
     def _marks(self, metrics: Sequence[str]) -> tuple[dict[tuple[str, str], Mark], list[str]]:
-        """The best numbers among runs that answer the same question, such as models under the same attack."""
+        """Mark the best number of each metric among comparable runs, such as different models under the same attack.
+
+        Returns the marks by (run, metric), and notes on what could not be compared or is undecided.
+        """
         competitors: dict[str, list[RunRecord]] = {}
         for record in self.records:
-            competitors.setdefault(_question(record), []).append(record)
+            competitors.setdefault(_comparable_key(record), []).append(record)
         marks: dict[tuple[str, str], Mark] = {}
         notes: dict[str, None] = {}
         undecided: dict[str, int] = {}
@@ -186,12 +202,12 @@ class _TaskTable:
                     continue
                 for run, mark in marks_of_runs.items():
                     marks[run, metric] = mark
-        # The note is about all runs of the table, so it needs a tie in every group of competitors.
+        # The note speaks about all runs of the table, so it is added only if every group of competitors is tied.
         groups = sum(len(members) > 1 for members in competitors.values())
         tied_metrics = [metric for metric, times in undecided.items() if times == groups]
         if tied_metrics:
             names = ", ".join(tied_metrics)
-            notes[f"No run is significantly better than all others in {names} ({_TEST})."] = None
+            notes[f"No run is significantly better than all others in {names} ({_TEST_TEXT})."] = None
         return marks, list(notes)
 
     def _mark_notes(self, marks: Mapping[tuple[str, str], Mark]) -> list[str]:
@@ -199,17 +215,22 @@ class _TaskTable:
         levels = {record.settings.confidence for record in self.records}
         if len(levels) == 1:
             notes.append(f"Brackets: {100 * levels.pop():g} % intervals.")
-        questions = {_question(record) for record in self.records}
-        among = "runs that answer the same question" if len(questions) > 1 else "all runs"
+        comparable_keys = {_comparable_key(record) for record in self.records}
+        among = "all runs"
+        if len(comparable_keys) > 1:
+            among = "runs with the same data and settings (they differ only in the model)"
         if "best" in marks.values():
-            notes.append(f"Bold: significantly better than all others, among {among} ({_TEST}).")
+            notes.append(f"Bold: significantly better than all others, among {among} ({_TEST_TEXT}).")
         if "tie" in marks.values():
-            notes.append(f"{TIE_MARK}: the best, or not significantly different from it, among {among} ({_TEST}).")
+            notes.append(f"{TIE_MARK}: the best, or not significantly different from it, among {among} ({_TEST_TEXT}).")
         return notes
 
 
 def main_metrics(records: Sequence[RunRecord]) -> list[str]:
-    """The first headline metrics that the runs of a task have; without a headline, the first metrics."""
+    """Return the metrics with a column: the first headline metrics that these runs have results of.
+
+    If the task declares no headline, they are the first metrics with an overall result.
+    """
     headline: dict[str, None] = {}
     available: dict[str, None] = {}
     for record in records:
@@ -222,14 +243,18 @@ def main_metrics(records: Sequence[RunRecord]) -> list[str]:
     return list(headline or available)[:MAX_METRICS]
 
 
-def _question(record: RunRecord) -> str:
-    """What runs must share to compete: the question, and how it is asked (the attack, the prompt)."""
+def _comparable_key(record: RunRecord) -> str:
+    """Return what runs must share so that the best of them is marked: task, data and settings, but not the model.
+
+    If the task has variants, such as attacks or prompts, the runs must also share the variant.
+    """
     if variation_of(record).pooled:
         return canonical([question_signature(record), variant_of(record)])
     return question_signature(record)
 
 
 def _results(records: Sequence[RunRecord], metric: str) -> list[tuple[RunRecord, Result]]:
+    """Return each run that has a result of the metric, with this result."""
     results = []
     for record in records:
         result = record.result(metric)
@@ -239,7 +264,7 @@ def _results(records: Sequence[RunRecord], metric: str) -> list[tuple[RunRecord,
 
 
 def _remarks(record: RunRecord) -> list[str]:
-    """What a reader should know about a run before its numbers: an unfinished run, tags and the user's note."""
+    """Return the texts of the column "status and notes": a status other than done, tags, and the user's note."""
     remarks = []
     if record.status != "done":
         remarks.append(f"{record.status}: {_clipped(record.note)}" if record.note else record.status)

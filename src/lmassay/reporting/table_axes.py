@@ -16,9 +16,9 @@ METRIC = "metric"
 MODEL = "model"
 """The key of an axis with one entry per model."""
 NOT_SET = "–"
-"""The text of a run whose configuration does not have the key of an axis."""
+"""Shown for a run whose configuration does not have the key of an axis."""
 _FIELDS = (MODEL, "label", "task", "run")
-# Keys at the top of a configuration that say nothing about what was measured.
+# Top-level keys of a configuration that say nothing about what was measured.
 _NOT_KEYS = ("name", "base_dir", "budget", "unresolved")
 
 
@@ -27,11 +27,11 @@ class Axis:
     """What the rows or the columns of a table are."""
 
     key: str
-    """What the user named; several keys are joined by commas."""
+    """The key that the user named; several keys are joined by commas."""
     values: Mapping[str, str]
-    """Run → its text on this axis; empty if the axis is about groups or metrics."""
+    """Id of a run → its row or column; empty if the axis is about groups or metrics."""
     has_absent: bool = False
-    """Whether a run does not have the key; its text is ``NOT_SET``."""
+    """Whether some run does not have the key; its row or column is then ``NOT_SET``."""
     groups: Sequence[str] = ()
     """The groups of results on this axis, such as ``category=Age``; empty for all other axes."""
 
@@ -50,7 +50,7 @@ class Axis:
 
 
 def axis_by(key: str, records: Sequence[RunRecord], option: str) -> Axis:
-    """Return the axis that a key describes; ``option`` is the name of the option, for error messages."""
+    """Return the axis that a key describes; ``option`` is ``--rows`` or ``--columns``, for error messages."""
     if key == METRIC:
         return Axis(METRIC, {})
     groups = _groups_named(key, records)
@@ -65,7 +65,7 @@ def axis_by(key: str, records: Sequence[RunRecord], option: str) -> Axis:
 
 
 def varying_keys(records: Sequence[RunRecord]) -> list[str]:
-    """Return what distinguishes runs, as keys of an axis: the model, then the keys of the configuration."""
+    """Return the keys in which runs differ: the model first, then keys of the configuration."""
     keys: list[str] = []
     if len({record.model for record in records}) > 1:
         keys.append(MODEL)
@@ -80,7 +80,7 @@ def _groups_named(key: str, records: Sequence[RunRecord]) -> list[str]:
     groups: dict[str, None] = {}
     for record in records:
         for result in record.results:
-            # Groups within groups have several labels.
+            # A group within a group, such as ``construction=a,number=singular``, has several labels.
             if result.group.startswith(f"{key}=") and result.group.count("=") == 1:
                 groups[result.group] = None
     return [OVERALL, *groups] if groups else []
@@ -99,7 +99,7 @@ def _texts_by(key: str, records: Sequence[RunRecord], option: str) -> dict[str, 
     values = [_value_at(path, record.config) for record in records]
     texts_by_run: dict[str, str] = {}
     for record, value, text in zip(records, values, _value_texts(values), strict=True):
-        # Another plug-in may not even have this option, so "default" would be wrong.
+        # "default" would be wrong for a missing value, because another plug-in may not even have this option.
         texts_by_run[record.id] = NOT_SET if value is ABSENT else text
     return texts_by_run
 
@@ -114,10 +114,10 @@ def _value_texts(values: Sequence[Any]) -> list[str]:
         return short_texts(values, in_list=False)
     texts = []
     for name, options in zip(_name_texts(values), _distinguishing_options(values), strict=True):
-        # A mapping without a name has options only.
+        # A mapping without a name consists only of options.
         parts = [name, *options] if name else options
         texts.append(", ".join(parts))
-    # Different values must not share a row. If names and options are not enough, the texts show all of each value.
+    # Different values must not share a row. If names and options do not distinguish them, the texts show whole values.
     different_values = {identity(value) for value in values}
     if not all(texts) or len(set(texts)) != len(different_values):
         return short_texts(values, in_list=False)
@@ -141,9 +141,9 @@ def _distinguishing_options(values: Sequence[Any]) -> list[list[str]]:
     for key in varied_keys([{"value": value} for value in values]):
         option = ".".join(key.path[1:])
         if option in ("", "name"):
-            # The whole value or its name, which is a separate part of the text.
+            # This is the whole value or its name, and the name is already in the text.
             continue
-        # A value that leaves the option out needs no text: it is the one without this option.
+        # A value that does not set the option needs no text: readers can tell it by the missing option.
         given = {number: value for number, value in key.values.items() if value is not ABSENT}
         for number, text in zip(given, short_texts(list(given.values())), strict=True):
             options_of_value[number].append(f"{option}={text}")
@@ -151,7 +151,7 @@ def _distinguishing_options(values: Sequence[Any]) -> list[list[str]]:
 
 
 def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str, ...]:
-    """Return the path of a key whose beginning the user may have left out."""
+    """Return the full path of a key, such as ``task.data`` for ``data``: users may leave out the beginning."""
     end_of_path = tuple(key.split("."))
     paths: dict[tuple[str, ...], None] = {}
     for record in records:
@@ -169,7 +169,7 @@ def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str
         raise UserError(f"{option} {key}: this may be {names}; write more of the key")
     groups = _group_names(records)
     if key == METRIC or key in groups:
-        # Given alone, it is an axis and never gets here, so it is one of several keys.
+        # A metric or group that is given alone is an axis of its own, so here it is one of several keys.
         raise UserError(
             f"{option}: {key} cannot be combined with other keys; give {key} alone, and the other keys in the other "
             "option (--rows or --columns)"

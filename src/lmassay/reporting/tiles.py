@@ -1,7 +1,7 @@
-"""The headline numbers of a card or a report, with what they mean and their limits: as tiles, or as a table.
+"""The headline numbers of a card or a report, with their meaning and their limits: as tiles, or as a table.
 
-On a card, the tiles are on top of the page, one per question. On other pages they open the sections, one per headline
-metric. Formats without tiles have a table.
+On a card, the tiles are at the top of the page, one per research question. On other pages, each is at the beginning of
+its section, one per headline metric. Formats without tiles show the same content as a table.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _DIGITS = 3
 def overview_tiles(
     store: Store, records: Sequence[RunRecord], *, names_unfinished: bool
 ) -> tuple[list[Tile], list[Block]]:
-    """The overview for the page: tiles, and what belongs below them, such as differences between models.
+    """Return the overview for the page: the tiles, and the blocks below them, such as differences between models.
 
-    ``names_unfinished`` adds a note on the runs that are not complete.
+    ``names_unfinished`` adds a note that names the incomplete runs.
     """
     shown_headlines = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
@@ -75,7 +75,7 @@ def overview_tiles(
 
 
 def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
-    """The overview for formats that have no tiles: the same as a table."""
+    """Return the overview for formats without tiles: the same content as a table."""
     shown_headlines = headlines(store, records)
     questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
     rows_with_number: dict[str, list[tuple[str, TableRow]]] = {}
@@ -98,8 +98,8 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
                 rows_without_number.setdefault(evaluation, []).append((model, TableRow(cells)))
     order = model_order(records)
     rows: list[TableRow] = []
-    # All rows of an evaluation are together, whether they have a number or not. A card may name an evaluation whose
-    # package is no longer installed; its rows come last.
+    # The rows of an evaluation stay together, whether they have a number or not. Rows of an evaluation whose package is
+    # no longer installed come last.
     for evaluation in dict.fromkeys([*questions, *rows_without_number]):
         with_number = rows_with_number.get(evaluation, [])
         without_number = rows_without_number.get(evaluation, [])
@@ -120,7 +120,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
 
 
 def _reference_tables(shown_headlines: Sequence[Headline]) -> list[Block]:
-    """The reference numbers of each headline metric that has any, as tables."""
+    """Return a table for each list of reference numbers."""
     blocks: list[Block] = []
     for first in one_per_metric(shown_headlines):
         same_metric = []
@@ -137,7 +137,7 @@ def _reference_tables(shown_headlines: Sequence[Headline]) -> list[Block]:
 
 
 def interval_header(shown_headlines: Sequence[Headline]) -> str:
-    """The header of a column of intervals, with the confidence level if all have the same."""
+    """Return the header of a column of intervals, with the confidence level if it is the same for all runs."""
     levels: set[float] = set()
     for headline in shown_headlines:
         levels.update(record.settings.confidence for record in headline.records)
@@ -147,7 +147,7 @@ def interval_header(shown_headlines: Sequence[Headline]) -> str:
 
 
 def anchor(task: str) -> str:
-    """The id of a task's section on the page."""
+    """Return the id of a task's section on the page."""
     return "evaluation-" + re.sub(r"\W+", "-", task)
 
 
@@ -158,9 +158,12 @@ def _tiles(
     failed: Reasons,
     order: Sequence[str],
 ) -> list[Tile]:
-    """One tile for each headline metric of an evaluation, usually one."""
+    """Return a tile for each headline metric of an evaluation, which usually has only one.
+
+    ``inapplicable`` and ``failed`` are the reasons why models have no number; ``order`` is the order of the models.
+    """
     headlines_of_evaluation = [headline for headline in shown_headlines if headline.evaluation.name == evaluation.name]
-    # Models that have no number, with entries that say why: the evaluation cannot test them, or they failed.
+    # Models without a number get an entry that says why: the evaluation does not apply to them, or their runs failed.
     inapplicable_entries = _entries_with_reason(evaluation, "n/a", inapplicable)
     failed_entries = _entries_with_reason(evaluation, "no result", failed)
     entries_without_number = inapplicable_entries + failed_entries
@@ -178,7 +181,7 @@ def _tiles(
         same_metric = [headline for headline in headlines_of_evaluation if headline.metric == first.metric]
         is_only = len(same_metric) == 1 and not entries_without_number
         model_entries = [(headline.model, _entry(headline, is_only=is_only)) for headline in same_metric]
-        # On a card, further metrics are details of the first tile, which lists these models already.
+        # On a card, the tiles of further metrics are shown inside the first tile, which already lists these models.
         if not tiles or not is_card:
             model_entries += entries_without_number
         model_entries.sort(key=lambda model_entry: order.index(model_entry[0]))
@@ -207,7 +210,7 @@ def _is_on_card(headline: Headline) -> bool:
 
 
 def _entries_with_reason(evaluation: Evaluation, state: str, reasons: Reasons) -> list[tuple[str, TileEntry]]:
-    """The models that have no number in this evaluation, with an entry that says why."""
+    """Return the models that have no number in this evaluation, each with an entry that says why."""
     entries = []
     for model, reason_by_evaluation in reasons.items():
         if evaluation.name in reason_by_evaluation:
@@ -258,7 +261,7 @@ def reference_lists(shown_headlines: Sequence[Headline]) -> list[ReferenceList]:
 
 
 def _with_sources_once(lists: Sequence[ReferenceList]) -> list[ReferenceList]:
-    """Where consecutive lists have the same sources, keep the sources only on the last of them."""
+    """Keep the sources only on the last of several consecutive lists that have the same sources."""
     with_sources_once: list[ReferenceList] = []
     for index, references in enumerate(lists):
         following = lists[index + 1].sources if index + 1 < len(lists) else ""
@@ -269,14 +272,14 @@ def _with_sources_once(lists: Sequence[ReferenceList]) -> list[ReferenceList]:
 
 
 def _rank(value: float, better: Better) -> float:
-    """Smaller for better values."""
+    """Return a sort key that is smaller for better values."""
     if better == "zero":
         return abs(value)
     return -value if better == "higher" else value
 
 
 def _entry(headline: Headline, *, is_only: bool) -> TileEntry:
-    """The entry of a model. A run without a model gets an unnamed entry if it is the only one on the tile."""
+    """Return the entry of a model on a tile. Runs without a model have an unnamed entry if it is the only one."""
     is_nameless = is_only and headline.shown_model == model_name(NO_MODEL)
     return TileEntry(
         "" if is_nameless else headline.shown_model,
@@ -289,7 +292,7 @@ def _entry(headline: Headline, *, is_only: bool) -> TileEntry:
 
 
 def _scope(headline: Headline) -> str:
-    """What the number was computed over, and how many examples had to be left out."""
+    """Return what the number was computed from, and how many examples were left out."""
     parts = [headline.scope]
     if headline.result.n_error:
         parts.append(f"{headline.result.n_error:,} with errors")
@@ -302,7 +305,7 @@ def _scope(headline: Headline) -> str:
 
 
 def _drawing(headline: Headline) -> Markup:
-    """The value with its interval on the range of the metric; a dotted line marks chance, or zero if zero is best."""
+    """Draw the value with its interval on the metric's range; a dotted line marks chance, or zero if it is best."""
     result = headline.result
     reference = 0.0 if headline.better == "zero" else headline.declared_metric.chance
     chart = gauge(
@@ -316,7 +319,7 @@ def _drawing(headline: Headline) -> Markup:
 
 
 def _axis_range(headline: Headline) -> tuple[float, float]:
-    """The range of the metric; for a metric without bounds, what its value and interval need."""
+    """Return the range of the metric, or a range that contains the bounds (if any), the value and the interval."""
     metric = headline.declared_metric
     if metric.range is not None:
         return metric.range
@@ -339,7 +342,7 @@ def gauge(
     axis: tuple[float, float] = (0.0, 1.0),
     reference: float | None = None,
 ) -> Chart:
-    """A value with its interval on one axis, and a dotted line at the reference, such as chance.
+    """Return a small chart of a value with its interval, and a dotted line at ``reference``, such as chance.
 
     >>> gauge("accuracy 0.75", 0.75, (0.6, 0.85), reference=0.5).svg().count("<line")
     6
@@ -353,7 +356,7 @@ def gauge(
     if value is not None:
         chart_marks.append(Dot(value, 0, style="value", radius=4.5))
     start, end = axis
-    # Ends and middle are enough for a chart of this size.
+    # Three ticks, at both ends and in the middle, are enough for a chart of this size.
     x_axis = LinearAxis(low=start, high=end, ticks=(start, (start + end) / 2, end), grid=False)
     # One row without a label.
     row = CategoryAxis([Category("")], lane=18)
@@ -386,7 +389,7 @@ def _distinguishable_note(shown_headlines: Sequence[Headline]) -> list[Block]:
 
 
 def _mark_notes(records: Sequence[RunRecord], shown_headlines: Sequence[Headline]) -> list[Block]:
-    """The meaning of the marks that the overview uses."""
+    """Return notes with the meaning of the marks, such as [a], that the overview contains."""
     run_marks = marks(records)
     used_marks: set[str] = set()
     for headline in shown_headlines:
@@ -401,7 +404,7 @@ def _mark_notes(records: Sequence[RunRecord], shown_headlines: Sequence[Headline
 
 
 def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Block]:
-    """A table of each further model against the first one."""
+    """Return a table that compares each further model with the first one."""
     differences = differences_to_first_model(store, shown_headlines)
     if not differences:
         return []
@@ -439,6 +442,7 @@ def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Bloc
 
 
 def _unfinished(shown_headlines: Sequence[Headline]) -> list[Block]:
+    """Return a note that names the incomplete runs; nothing if all are complete."""
     messages = []
     for headline in shown_headlines:
         messages += [f"{message} ({headline.shown_model})" for message in headline.unfinished_messages]

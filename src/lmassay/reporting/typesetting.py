@@ -1,6 +1,6 @@
-"""Drawings as PNG and PDF, and lines of text as outlines, by typst.
+"""Render drawings as PNG and PDF files, and lines of text as outlines, with typst.
 
-Typst can be installed with pip alone, embeds fonts, shapes every script and finds a font for it.
+Typst needs nothing but pip to install, embeds fonts in PDF files, and finds a font for the characters of any script.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 ImageFormat = Literal["png", "pdf"]
 DOTS_PER_UNIT = 3
-"""The resolution of a PNG of a drawing as it is on a page: 400 units become 1,200 dots."""
+"""The resolution of a PNG in the size of the page: a drawing that is 400 units wide becomes 1,200 dots wide."""
 DOTS_PER_INCH = 600
-"""The resolution of a PNG for a paper: what publishers ask for in line drawings."""
+"""The resolution of a PNG for a paper, which is what publishers ask for in line drawings."""
 _MILLIMETRES_PER_POINT = 25.4 / 72
 # Millimetres per unit of a drawing on a page: a CSS pixel.
 _PAGE_UNIT = 25.4 / 96
@@ -50,7 +50,7 @@ _TRANSLATION = re.compile(r"matrix\(1 0 0 -1 (\S+) (\S+)\)")
 # No font has a character for this code point, which is reserved for private use.
 _IN_NO_FONT = "\U0010fffd"
 _MAX_LISTED_CHARACTERS = 12
-# The first word of the names of characters, and a free font that has them.
+# First word of a character's Unicode name → a free font that has such characters.
 _FONTS_BY_SCRIPT = {
     "HANGUL": "Noto Sans CJK KR",
     "CJK": "Noto Sans CJK SC",
@@ -69,7 +69,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class PlacedGlyph:
-    """The outline of a character as commands of an SVG path with y upwards, and where it begins in its line."""
+    """The outline of a character as SVG path commands (with y upwards), and the place where it begins in its line."""
 
     id: str
     path: str
@@ -97,13 +97,13 @@ class ImageWriter:
         with as_file(files("lmassay.reporting").joinpath("fonts")) as folder:
             fonts = typst.Fonts(include_system_fonts=system_fonts, font_paths=[folder])
             self._compiler: typst.Compiler = typst.Compiler(font_paths=fonts)
-        # Names of fonts that are not installed would be reported as warnings.
+        # Only installed fonts are named, because typst warns about others.
         installed = set(fonts.families())
         font_names = [name.strip().strip("'") for name in FONTS.split(",")]
         self._families = [name for name in font_names if name in installed]
 
     def image(self, drawing: Drawing, image_format: ImageFormat) -> bytes:
-        """The drawing as the content of a PNG or PDF file; the same drawing always gives the same bytes."""
+        """Return the content of a PNG or PDF file; the same drawing always gives the same bytes."""
         points_per_unit = drawing.unit / _MILLIMETRES_PER_POINT
         inputs = {
             "drawing": drawing.text,
@@ -124,7 +124,7 @@ class ImageWriter:
         return image
 
     def outlines(self, lines: Sequence[TextLine]) -> list[OutlinedLine]:
-        """The outlines of lines of text, in the size of the texts of a chart."""
+        """Return the outlines of lines of text, in the font size of charts."""
         if not lines:
             return []
         inputs = {
@@ -139,11 +139,11 @@ class ImageWriter:
         return [_outlined_line(page) for page in pages]
 
     def missing_characters(self, texts: Sequence[str]) -> list[str]:
-        """The characters of these texts that no font on this machine has, each once."""
+        """Return the characters of these texts that no font on this machine has, each once."""
         characters = sorted({character for character in "".join(texts) if _needs_check(character)})
         if not characters:
             return []
-        # Fonts show the same box for every character that they do not have, so the first line is that box.
+        # A font shows the same box for every character that it lacks. The first line is rendered to get this box.
         box_line, *lines = self.outlines([TextLine(character) for character in (_IN_NO_FONT, *characters)])
         box = box_line.glyphs[0].path
         missing = []
@@ -154,7 +154,7 @@ class ImageWriter:
 
 
 def _needs_check(character: str) -> bool:
-    """Whether a character may be missing from all fonts. Those of ASCII are in every font."""
+    """Return whether a character may be missing in all fonts; ASCII characters are in every font."""
     if character.isascii():
         return False
     # Combining accents (M), controls (C) and spaces (Z) have no outline of their own.
@@ -162,7 +162,7 @@ def _needs_check(character: str) -> bool:
 
 
 def missing_font_message(characters: Sequence[str]) -> str:
-    """The warning about characters that no installed font has."""
+    """Return the warning about characters that no installed font has."""
     fonts: dict[str, None] = {}
     for character in characters:
         # The name of a character begins with its script, such as "HANGUL SYLLABLE GA".
@@ -190,7 +190,7 @@ def _outlined_line(page: bytes) -> OutlinedLine:
 
 def _placed_glyphs(root: ET.Element, paths: dict[str, str]) -> Iterator[PlacedGlyph]:
     for group in root.iter(f"{{{SVG}}}g"):
-        # Each run of characters of one font is a group, moved to the right of the one before it.
+        # Consecutive characters of one font form a group, which is placed to the right of the group before it.
         translation = _TRANSLATION.fullmatch(group.get("transform", ""))
         left = top = 0.0
         if translation is not None:
@@ -200,6 +200,6 @@ def _placed_glyphs(root: ET.Element, paths: dict[str, str]) -> Iterator[PlacedGl
             glyph = use.attrib[f"{{{XLINK}}}href"].removeprefix("#")
             if glyph in paths:
                 x = left + float(use.get("x", 0))
-                # Inside the group y points upwards, the top of the group is measured downwards.
+                # Inside the group, y points upwards, but the position of the group is measured downwards.
                 y = float(use.get("y", 0)) - top
                 yield PlacedGlyph(glyph, paths[glyph], x, y)

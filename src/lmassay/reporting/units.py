@@ -1,4 +1,4 @@
-"""What runs score: examples, or repetitions of an experiment, such as the splits of few-shot runs."""
+"""The unit of a run: what it scores, such as examples, or the splits on which a few-shot experiment is repeated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLE = "example"
 
 
 def shared_unit(records: Iterable[RunRecord]) -> str:
-    """Return what all these runs score, in the singular; ``example`` if they differ."""
+    """Return the unit of all these runs, in the singular; ``example`` if they have different units."""
     units = {record.unit for record in records}
     return units.pop() if len(units) == 1 else EXAMPLE
 

@@ -1,4 +1,9 @@
-"""Which runs are variants of one question (attacks, prompts, methods), and their pooled results."""
+"""Which runs are variants of one research question, and their pooled results.
+
+Runs of one task on the same data and with the same settings answer the same research question. They are variants of it
+if they differ only in how the question is asked: under different attacks, with different prompts, by different methods.
+What a task varies is declared by its `Variation`.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +20,19 @@ from lmassay.storage.store import Store
 from lmassay.types import Combination, Example, Result, Row, RowBatch, RunRecord, canonical
 
 SAME_EXAMPLE = "example"
-"""The group of an example's variants. They are not independent, so pooled results are clustered by it."""
-# Parts of a signature that do not change the question.
+"""The group whose label is the id of the example without its variant.
+
+The variants of an example are not independent, so pooled results are clustered by this group.
+"""
+# Parts of a signature that do not change the research question.
 _NOT_PART_OF_QUESTION = frozenset({"lmassay", "model", "limit", "ci"})
 
 
 def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Group runs of one task and model that differ only in what the task varies, or combines on a card.
+    """Group the runs of one task and model that are variants of one research question.
 
-    If a variant was run twice, the later run counts, unless only the earlier one has results.
+    On a card, a group may also combine several research questions, such as one for each data set, if the task declares
+    so. If a variant was run twice, the later run counts, unless only the earlier one has results.
     """
     groups: dict[str, dict[str, RunRecord]] = {}
     for record in records:
@@ -33,7 +42,8 @@ def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
         card = record.provenance.card
         combined = variation_of(record).combined
         if card is not None and combined:
-            # A card sums up several runs, such as those on several data sets, in one headline. Each card has its own.
+            # A card combines several runs, such as those on several data sets, in one headline. Runs of different cards
+            # are not combined.
             question = canonical([card.size, card.data, card.language, question_signature(record, combined)])
             variant = canonical([variant, question_signature(record)])
         identity = [record.model, signature.get("model"), signature.get("limit"), question]
@@ -45,31 +55,33 @@ def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def question_signature(record: RunRecord, combined: Sequence[str] = ()) -> str:
-    """The parts of a run's signature that two models must share to be compared.
+    """Return the parts of a run's signature that two models must share to be compared.
 
-    That excludes the model itself, the release of lmassay, the number of examples, the method for intervals, what the
-    variants of a question differ in, and ``combined``.
+    These are all parts except the model itself, the version of lmassay, the number of examples, the method for
+    intervals, what the variants of a question differ in, and the parts named in ``combined``.
     """
     variation = variation_of(record)
     excluded = _NOT_PART_OF_QUESTION | {*variation.named, *variation.free, *combined}
     parts = {name: value for name, value in record.depends_on.items() if name not in excluded}
     if variation.pooled_by_file and variation.pooled in record.depends_on:
-        # Default and debiased prompts, which are in two files, are two questions.
+        # The prompts of one file are variants of one question. Default and debiased prompts, which are in two files,
+        # are two questions.
         parts[variation.pooled] = str(record.depends_on[variation.pooled]).rpartition(".")[0]
     return canonical([record.task, parts])
 
 
 def variant_of(record: RunRecord) -> str:
-    """What distinguishes a run from the other variants of its question.
+    """Return what distinguishes a run from the other variants of its research question.
 
-    Two strengths of an attack may share a label, and one strength may have two labels, so the part of the signature
-    is used if there is one.
+    It is a part of the signature if the task declares one, and otherwise the label. Labels are less reliable: two
+    strengths of an attack may have the same label, and one strength may have two labels.
     """
     variation = variation_of(record)
     pooled_part = record.depends_on.get(variation.pooled)
     if pooled_part is not None:
         return str(pooled_part)
-    # A label names only the options that its sweep varies; two methods of different sweeps may have the same one.
+    # A label names only the options that its sweep varies, so runs of different sweeps may have the same label although
+    # their options differ.
     options = {}
     task = record.config.get("task")
     if isinstance(task, Mapping):
@@ -80,9 +92,10 @@ def variant_of(record: RunRecord) -> str:
 
 
 def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
-    """A metric over all variants of a question; for a single run, the result that it has.
+    """Return a metric over all variants of a research question; for a single run, the result that the run has.
 
-    A metric that combines several means is averaged over the variants, as in the tables of a report.
+    A metric that is a combination of several means is computed for each variant and then averaged, as in the tables of
+    a report. For other metrics, the examples of all variants are pooled.
     """
     if len(records) == 1:
         return records[0].result(metric)
@@ -121,12 +134,13 @@ def pool(
     keep: Callable[[Row], bool] | None = None,
     excluded: Mapping[str, str] | None = None,
 ) -> Side:
-    """Pool the variants of a question, runs of one task and model, into one side of a comparison.
+    """Pool the variants of a research question (runs of one task and model) into one side of a comparison.
 
-    ``keep`` selects the rows that count, None for all of them; rows with a label in ``excluded`` do not count.
+    ``keep`` selects the rows that count (None: all of them). ``excluded`` maps a group to a label; rows with that label
+    do not count either.
     """
     first = records[0]
-    # The variants of an example stay together: a task without clusters is clustered by example here.
+    # The variants of an example are not independent, so a task without clusters is clustered by example here.
     cluster = first.design.cluster or SAME_EXAMPLE
     # A pooled number is only as complete as the least complete run in it.
     status = "done"
@@ -144,7 +158,7 @@ def pool(
         status=status,
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
     )
-    # Batches are read as columns, without an object for each row. ``keep`` looks at rows, so it needs these objects.
+    # Rows that are stored in batches are read as columns, without an object for each row, unless ``keep`` needs them.
     are_in_batches = not any(store.has_single_rows(record.id) for record in records)
     if are_in_batches and keep is None:
         return Side(pooled_record, ScoreTable.from_batches(_pooled_batches(store, records, excluded or {})))
@@ -161,7 +175,7 @@ def _has_label(row: Row, labels: Mapping[str, str]) -> bool:
 
 
 def _pooled_batches(store: Store, records: Sequence[RunRecord], excluded: Mapping[str, str]) -> Iterator[RowBatch]:
-    """The same as :func:`_pooled_rows`, as columns and without rows that do not count."""
+    """Yield what :func:`_pooled_rows` yields, but as columns, and without rows that do not count."""
     for record in records:
         variant = variant_of(record)
         for batch in store.score_batches(record.id):
@@ -170,7 +184,7 @@ def _pooled_batches(store: Store, records: Sequence[RunRecord], excluded: Mappin
                 for number, label in enumerate(batch.groups.get(group, ())):
                     if label == excluded_label:
                         counted.discard(number)
-            # Selecting copies all columns, which most batches do not need.
+            # Selecting rows copies all columns, so it is done only if some rows do not count.
             if len(counted) < len(batch):
                 batch = batch.selected(sorted(counted))
             ids = [f"{variant}/{example_id}" for example_id in batch.ids]
@@ -178,7 +192,7 @@ def _pooled_batches(store: Store, records: Sequence[RunRecord], excluded: Mappin
 
 
 def _pooled_rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
-    """The rows of all variants; ids begin with the variant, because every variant has the same examples."""
+    """Yield the rows of all variants; ids begin with the variant, because every variant has the same examples."""
     for record in records:
         variant = variant_of(record)
         for row in store.score_rows(record.id, with_test_scores=record.design.replicates is not None):

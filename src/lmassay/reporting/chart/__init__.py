@@ -1,7 +1,7 @@
 """Charts for report pages, as self-contained SVG.
 
-A `Chart` has panels, a `Panel` has axes and marks. You declare what to draw, and the layout finds room for it: it thins
-out ticks, wraps or shortens labels and arranges the legend in columns, so that no two texts overlap.
+A `Chart` has panels, a `Panel` has axes and marks. You declare what to draw, and the layout arranges it: it leaves out
+ticks, wraps or shortens labels and arranges the legend in columns, so that no two texts overlap.
 
 >>> from lmassay.reporting.chart import (
 ...     Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Panel, ReferenceLine

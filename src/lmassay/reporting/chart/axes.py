@@ -1,7 +1,7 @@
 """Axes: numbers on a linear or logarithmic scale, or categories.
 
-An axis knows its range and which ticks it would like to have. Where it lies on the drawing is decided by the layout,
-which also thins out ticks whose labels would touch.
+An axis has a range and proposes sets of ticks. The layout decides where the axis lies on the drawing, and chooses the
+largest set of ticks whose labels do not touch.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Literal
 _MAX_TICKS = 6
 _MAX_DECADES = 8
 _NICE_STEPS = (1, 2, 5)
-# Beyond these limits, ticks are written with powers of ten: on a linear and on a logarithmic axis.
+# Beyond these limits, the labels of ticks use powers of ten. For linear axes:
 _MAX_PLAIN = 1e6
 _SMALLEST_PLAIN_STEP = 1e-4
+# For logarithmic axes. The margins keep 0.001 and 10,000 within the limits in spite of rounding.
 _SMALLEST_PLAIN_POWER, _LARGEST_PLAIN_POWER = 0.9e-3, 1.1e4
 _SMALLEST_POSITIVE = 1e-300
-"""Powers of ten below this are inexact, or 0."""
+"""Smaller powers of ten are inexact in floating point, or 0."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A value on an axis, and how it is written."""
+    """A value on an axis, and its label."""
 
     value: float
     label: str
@@ -67,10 +68,10 @@ class LinearAxis:
         signed: bool = False,
         whole: bool = False,
     ) -> LinearAxis:
-        """An axis that covers all values, with room on both sides: the fraction ``room`` of their range.
+        """Return an axis that covers all values, with a margin at both ends but not beyond ``within``.
 
-        It does not reach beyond ``within``. The room is at least ``least_room``. If all values are equal and
-        ``least_room`` is 0, it is a tenth of the value, or 1 if the value is 0.
+        The margin is the fraction ``room`` of the range of the values, and at least ``least_room`` (in units of the
+        axis). If all values are equal and ``least_room`` is 0, it is a tenth of the value, or 1 if the value is 0.
 
         >>> axis = LinearAxis.around("score", [61.0, 74.0], within=(0.0, 100.0))
         >>> round(axis.low, 2), round(axis.high, 2)
@@ -90,22 +91,22 @@ class LinearAxis:
             low = max(low, within[0])
             high = min(high, within[1])
         if not low < high:
-            # All values lie outside the range in which they should be.
+            # All values lie outside ``within``.
             low, high = within or (0.0, 1.0)
         return cls(title, low, high, signed=signed, whole=whole)
 
     def fraction(self, value: float) -> float:
-        """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
+        """Return where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
-        # Halves, because the difference between the ends can overflow.
+        # The ends are halved first, because the difference between two very large numbers can overflow.
         return (clamped / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def tick_choices(self) -> Iterator[list[Tick]]:
-        """Sets of ticks from many to few; the layout takes the first whose labels fit."""
+        """Yield sets of ticks from many to few; the layout takes the first whose labels fit."""
         if self.ticks:
             yield from _thinned(self.ticks, self._fixed_labels())
             return
-        # Halves, because the difference between the ends can overflow.
+        # Computed with halves, as in `fraction`, so that it cannot overflow.
         half_span = self.high / 2 - self.low / 2
         step = _nice_step(2 * (half_span / _MAX_TICKS))
         if self.whole:
@@ -118,6 +119,7 @@ class LinearAxis:
             step = _nice_step(step * 1.5)
 
     def _ticks_by(self, step: float) -> Iterator[Tick]:
+        """Yield a tick at each multiple of ``step`` on the axis."""
         largest = max(abs(self.low), abs(self.high))
         # A tolerance, because 3 * 0.1 is slightly more than 0.3 in floating point.
         tolerance = 1e-6 * (self.high / 2 - self.low / 2)
@@ -129,7 +131,7 @@ class LinearAxis:
                 yield Tick(value, number_label(value, step, largest, signed=self.signed))
 
     def _fixed_labels(self) -> list[str]:
-        """Labels of the ticks that the caller chose, with as many decimals as the finest of them needs."""
+        """Return the labels of the ticks that the caller chose, with as many decimals as the finest of them needs."""
         decimals = max(_decimals(abs(value)) for value in self.ticks)
         largest = max(abs(value) for value in self.ticks)
         step = 10.0**-decimals
@@ -152,7 +154,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, title: str, values: Iterable[float]) -> LogAxis:
-        """An axis that covers all positive values and ends at powers of ten.
+        """Return an axis that covers all positive values and ends at powers of ten.
 
         >>> axis = LogAxis.around("cut-off", [0.002, 0.5, 0.0])
         >>> axis.low, axis.high
@@ -169,7 +171,7 @@ class LogAxis:
         return cls(title, 10.0**lowest, 10.0**highest)
 
     def fraction(self, value: float) -> float:
-        """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
+        """Return where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
         # Differences of logarithms, because the ratio of the ends can overflow.
         low = math.log(self.low)
@@ -177,7 +179,7 @@ class LogAxis:
         return (math.log(clamped) - low) / (high - low)
 
     def tick_choices(self) -> Iterator[list[Tick]]:
-        """Sets of ticks from many to few; the layout takes the first whose labels fit."""
+        """Yield sets of ticks from many to few; the layout takes the first whose labels fit."""
         lowest, highest = self._decades()
         decades = highest - lowest
         if decades < 1:
@@ -192,7 +194,7 @@ class LogAxis:
         yield []
 
     def _decades(self) -> tuple[int, int]:
-        """The first and the last power of ten on the axis."""
+        """Return the first and the last power of ten on the axis."""
         # A tolerance, because the computed logarithm of 0.001 is not exactly -3.
         first = math.ceil(math.log10(self.low) - 1e-9)
         last = math.floor(math.log10(self.high) + 1e-9)
@@ -216,15 +218,18 @@ class LogAxis:
         return ticks
 
     def _within_a_decade(self) -> Iterator[list[Tick]]:
-        """The ticks of a linear axis, because fewer than two powers of ten lie on this one."""
+        """Yield the ticks of a linear axis, because fewer than two powers of ten lie on this one."""
         yield from LinearAxis("", self.low, self.high).tick_choices()
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One category, such as a model. If it has marks of several series, each series has its own lane.
+    """One category of an axis, such as a model.
 
-    - ``note``: along the y axis, a short text at the right end of the label's line
+    If a category has marks of several series, each series can have its own lane: a strip parallel to the others, so
+    that the marks do not overlap.
+
+    - ``note``: on a y axis, a short text at the right end of the line with the label
     - ``lanes``: the number of lanes
     - ``kind``: a ``strong`` category has a bold label and a gap before it; a ``heading`` is a label without marks
     """
@@ -237,12 +242,12 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class CategoryAxis:
-    """Categories in their order; the n-th one has the coordinate n, counted from 0.
+    """An axis of categories in their order; the n-th one has the coordinate n, counted from 0.
 
-    - ``labels``: along the y axis, labels are printed ``above`` their marks, so that the plot has the full width, or
-      ``beside`` them
-    - ``lane``: the width of a lane (along the y axis, its height) in units of the drawing
-    - ``stretch``: along the x axis, lanes grow to fill the width
+    - ``labels``: on a y axis, whether labels are printed ``above`` their marks, which leaves the plot the full width,
+      or ``beside`` them
+    - ``lane``: the width of a lane (on a y axis, its height) in units of the drawing
+    - ``stretch``: on an x axis, whether lanes grow to fill the width
 
     >>> axis = CategoryAxis([Category("test", lanes=2)])
     >>> axis.lane_position(0, 0), axis.lane_position(0, 1)
@@ -256,7 +261,7 @@ class CategoryAxis:
     stretch: bool = True
 
     def lane_position(self, category: int, lane: int) -> float:
-        """The coordinate of the middle of a lane."""
+        """Return the coordinate of the middle of a lane."""
         lanes = self.categories[category].lanes
         return category - 0.5 + (lane + 0.5) / lanes
 
@@ -266,7 +271,7 @@ Axis = LinearAxis | LogAxis | CategoryAxis
 
 
 def number_label(value: float, step: float, largest: float, *, signed: bool = False) -> str:
-    """The label of a tick on a linear axis.
+    """Return the label of a tick on a linear axis.
 
     ``step`` is the distance between ticks, and ``largest`` is the largest absolute value on the axis.
 
@@ -290,7 +295,7 @@ def number_label(value: float, step: float, largest: float, *, signed: bool = Fa
 
 
 def power_label(multiple: int, power: int) -> str:
-    """The label of a tick on a logarithmic axis: ``multiple`` times ten to the ``power``.
+    """Return the label of a tick on a logarithmic axis: ``multiple`` times ten to the ``power``.
 
     >>> power_label(1, -6), power_label(1, 0), power_label(2, 5)
     ('10⁻⁶', '1', '2×10⁵')
@@ -304,7 +309,7 @@ def power_label(multiple: int, power: int) -> str:
 
 
 def _scientific(value: float) -> str:
-    """A number in scientific notation (``2×10⁷``), or as a plain number if it has few digits."""
+    """Return a number in scientific notation (``2×10⁷``), or as a plain number if it has few digits."""
     written = f"{value:.4g}"
     mantissa, letter, exponent = written.partition("e")
     if not letter:
@@ -316,7 +321,7 @@ def _scientific(value: float) -> str:
 
 
 def _nice_step(least: float) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that is not below ``least``."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is not below ``least``."""
     power = 10.0 ** math.floor(math.log10(max(least, 1e-300)))
     for step in (*_NICE_STEPS, 10):
         # A tolerance, because `least` may be a round number with a rounding error.
@@ -326,7 +331,7 @@ def _nice_step(least: float) -> float:
 
 
 def _decimals(step: float) -> int:
-    """How many decimals it takes to write multiples of ``step``."""
+    """Return how many decimals are needed to write multiples of ``step``."""
     decimals = 0
     while decimals < 12 and abs(round(step, decimals) - step) > abs(step) * 1e-6:
         decimals += 1
@@ -334,7 +339,7 @@ def _decimals(step: float) -> int:
 
 
 def _thinned(values: Sequence[float], labels: Sequence[str]) -> Iterator[list[Tick]]:
-    """All ticks, then fewer of them at equal steps from the first to the last, then the first only, then none."""
+    """Yield all ticks, then smaller sets at equal steps from the first to the last, then only the first, then none."""
     ticks = [Tick(value, label) for value, label in zip(values, labels, strict=True)]
     for every in range(1, len(ticks) + 1):
         # Other steps would leave out the last tick, and with it the end of the axis.

@@ -17,9 +17,9 @@ from lmassay.reporting.chart.text import ASCENT, drawable, fit
 _PADDING = 6.0
 _GAP = 10.0
 _TITLE_LINES = 5
-# How much higher a panel becomes at most if it is laid out wider: more would fill a page with one figure.
+# A panel that is laid out wider also becomes higher, at most by this factor, so that a figure does not fill a page.
 _MAX_STRETCH = 1.4
-# How narrow a column of panels may become, as a share of the width that it was designed for.
+# A column of panels may be as narrow as this share of the width that it was designed for.
 _LEAST_SHARE = 0.75
 
 
@@ -27,12 +27,12 @@ _LEAST_SHARE = 0.75
 class Chart:
     """One or more panels under a title, with a legend above or below them.
 
-    ``description`` says in a line what the chart shows, for screen readers. Panels are placed row by row in ``columns``
-    columns, and None leaves a place empty. ``legend_lines`` is how many lines the label of an entry may take (None: as
-    many as it needs).
+    ``description`` says in one line what the chart shows, for screen readers. Panels are placed row by row in
+    ``columns`` columns, and None leaves a place empty. ``legend_lines`` is how many lines the label of a legend entry
+    may take (None: as many as it needs).
 
-    The default ``width`` fills the screen of a phone: a wider drawing would be shrunk there, and its texts with it.
-    Charts that are shown side by side should have the same width.
+    ``width`` is in units of the drawing. The default fits the screen of a phone, which would shrink a wider drawing
+    together with its texts. Charts that are shown side by side should have the same width.
     """
 
     description: str
@@ -45,10 +45,10 @@ class Chart:
     width: float = 400.0
 
     def laid_out(self, width: float) -> Chart:
-        """The same chart for another width, in units of the drawing, such as that of a column of a paper.
+        """Return the same chart laid out for another width, such as that of a column in a paper.
 
-        Texts keep their size. Panels side by side that would become narrower than they were designed for are placed
-        below each other, and panels that become wider also become higher, but not as much.
+        ``width`` is in units of the drawing, so texts keep their size. Panels that would become too narrow side by side
+        are placed below each other. Panels that become wider also become higher, up to a limit.
 
         >>> Chart("two models", [None, None], columns=2, width=800).laid_out(420).columns
         1
@@ -66,7 +66,7 @@ class Chart:
         return replace(self, panels=panels, columns=columns, width=width)
 
     def svg(self) -> Markup:
-        """The chart as an SVG element for the page; `figure_style.standalone` makes a file of it."""
+        """Return the chart as an SVG element for the page; `figure_style.standalone` turns it into a file."""
         inner_width = self.width - 2 * _PADDING
         legend = Legend(self.legend, inner_width, self.legend_lines)
         parts = []

@@ -31,7 +31,7 @@ _AXIS_TITLE_LINES = 3
 # The smallest gap between the texts that explain the two ends of an axis.
 _MIN_GAP_BETWEEN_ENDS = 12.0
 _TALL = 360.0
-"""Roughly the height of a figure that fits on the screen of a phone."""
+"""A panel with higher rows than this does not fit on the screen of a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +61,23 @@ def draw_panels(panels: Sequence[Panel | None], columns: int, left: float, top: 
 
 
 def _draw_row(members: Sequence[PlacedPanel], top: float) -> tuple[Markup, float]:
-    """A row of panels whose plots begin and end at the same height, and where the row ends."""
+    """Draw a row of panels whose plots begin and end at the same height.
+
+    Returns the markup and the y coordinate of the bottom of the row.
+    """
     plot_top = top + max(member.height_above for member in members)
     plot_bottom = plot_top
     rows_of_members = []
     for member in members:
         sharing = [other for other in members if other.panel.y == member.panel.y]
-        # The first panel that has these rows labels them, and the labels reach over all panels that share them.
+        # Panels with the same y axis share its labels: the first of them has the labels, which may extend over all.
         rows = sharing[0].rows(plot_top, sharing[-1].column.cell.end)
         rows_of_members.append(rows)
         if rows is None:
-            # A numeric axis has a fixed height.
+            # A panel with a numeric y axis has a fixed height.
             end = plot_top + member.panel.height
         else:
-            # Categories take the height that they need.
+            # Categories on the y axis take the height that they need.
             end = rows.bottom
         room_for_notes = plot_top + LINE_HEIGHT * len(member.panel.notes)
         plot_bottom = max(plot_bottom, end, room_for_notes)
@@ -98,7 +101,7 @@ class PlacedPanel:
         self._above: Edge | None = None
         if self.panel.top is not None:
             self._above = edge_of(self.panel.top, "top", width)
-        # In a tall panel, the first rows are far from the labels below the last one.
+        # In a tall panel, the x labels are repeated on top, because the first rows are far from those at the bottom.
         self._repeated = None
         if self.panel.x is not None and self.panel.top is None and _is_tall(self.panel):
             self._repeated = edge_of(self.panel.x, "top", width)
@@ -114,7 +117,7 @@ class PlacedPanel:
         return fit(title, self.column.cell.length, lines=_AXIS_TITLE_LINES)
 
     def _lines_of_ends(self) -> list[list[tuple[Anchor, TextBlock]]]:
-        """What the directions of the x axis mean: in one line where both texts fit, else one below the other."""
+        """Return the lines of text that explain both directions of the x axis: one line if both fit, otherwise two."""
         axis = self.panel.x
         if axis is None or isinstance(axis, CategoryAxis) or not any(axis.ends):
             return []
@@ -149,13 +152,13 @@ class PlacedPanel:
 
     @property
     def _half_a_label(self) -> float:
-        """How far the label of a tick at the very end of a numeric y axis reaches beyond the plot."""
+        """How far the label of a tick at the very end of a numeric y axis extends beyond the plot."""
         if isinstance(self.panel.y, CategoryAxis):
             return 0.0
         return LINE_HEIGHT / 2
 
     def rows(self, plot_top: float, end_of_labels: float) -> CategoryRows | None:
-        """The categories of the y axis, if it has any."""
+        """Return the categories of the y axis, if it has any."""
         axis = self.panel.y
         if not isinstance(axis, CategoryAxis):
             return None
@@ -170,7 +173,7 @@ class PlacedPanel:
     # --- drawing ---
 
     def draw(self, plot: Span, rows: CategoryRows | None, row_top: float) -> Markup:
-        """The panel, with its plot in this stretch from top to bottom; its row of panels begins at ``row_top``."""
+        """Draw the panel with its plot from the top to the bottom of ``plot``; its row begins at ``row_top``."""
         y = self._y_placement(plot, rows)
         # In the order of painting: grid lines below marks, texts on top.
         parts = [self._draw_y_grid(y)]
@@ -220,14 +223,14 @@ class PlacedPanel:
             return Markup("")
         has_two_axes = self._below is not None and self._above is not None
         if has_two_axes or not edge.axis.grid:
-            # Lines across the panel would not say which of two axes they belong to.
+            # With two x axes, nobody could tell which of them lines across the panel belong to.
             axis_line = elements.line((x.span.start, edge_y), (x.span.end, edge_y), "axis")
             return axis_line + edge.draw_tick_marks(x, edge_y)
         lines = []
         for tick in edge.ticks:
             at = x(tick.value)
             style = _grid_style(tick, edge.axis.low)
-            # Labels of categories may stand between the marks; a line does not run through them.
+            # Labels of categories may stand between the marks, so the line is interrupted there.
             for span in y.clear_spans:
                 lines.append(elements.line((at, span.start), (at, span.end), style))
         return elements.join(lines)
@@ -240,7 +243,7 @@ class PlacedPanel:
         return labels + self._centred(self._x_title, baseline, "label")
 
     def _draw_above(self, plot_top: float) -> Markup:
-        """From the plot upwards: tick labels, the title of their axis, the meaning of the ends of the x axis."""
+        """Draw, from the plot upwards, tick labels, the title of their axis, and the meaning of the x axis's ends."""
         parts = []
         y = plot_top
         if self._above is not None:
@@ -259,8 +262,8 @@ class PlacedPanel:
         return elements.join(parts)
 
     def _centred(self, block: TextBlock, baseline: float, style: str) -> Markup:
-        """A text over or under the middle of the plot, moved where it would leave the room of this panel."""
-        # A title may be wider than its plot, but must not reach into the neighbouring panel.
+        """Draw a text above or below the middle of the plot, moved sideways if it would leave the panel's cell."""
+        # A title may be wider than its plot, but must not extend into the neighbouring panel.
         half = block.width / 2
         cell = self.column.cell
         x = min(max(self.column.plot.middle, cell.start + half), cell.end - half)
@@ -312,15 +315,15 @@ def _draw_marks(marks: Sequence[Mark], frame: PlotArea) -> Markup:
 
 
 def _grid_style(tick: Tick, low: float) -> str:
-    # A zero at the end of an axis is a line like any other.
+    # The line at zero is emphasized only inside the panel, not at the lower end of an axis.
     is_inner_zero = tick.value == 0 and low < 0
     return "zero" if is_inner_zero else "grid"
 
 
 def _moved_apart(middles: Sequence[float], plot: Span) -> list[float]:
-    """Move lines of text apart that would touch: down, and those that would leave the plot, up again.
+    """Move apart lines of text that would touch: first down and then, if they would leave the plot, up again.
 
-    ``middles`` are the middles of the lines from top to bottom.
+    ``middles`` are the y coordinates of the middles of the lines, from top to bottom.
     """
     moved = list(middles)
     for position in range(1, len(moved)):
@@ -333,7 +336,7 @@ def _moved_apart(middles: Sequence[float], plot: Span) -> list[float]:
 
 
 def _with_gap(block: TextBlock) -> float:
-    """The height of a title with the gap to what it is the title of."""
+    """Return the height of a title together with the gap below it; 0 without a title."""
     if block.lines:
         return block.height + TITLE_GAP
     return 0.0

@@ -27,7 +27,8 @@ from lmassay.reporting.chart.text import (
 
 Side = Literal["top", "bottom"]
 
-# Half a line of text is 7 units high: labels below a panel do not touch the lowest label next to it.
+# Half a line of text is 7 units high, so with this gap the labels below a panel do not touch the lowest label beside
+# it.
 _EDGE_GAP = 8.0
 _TICK_LENGTH = 4.0
 _MIN_LABEL_GAP = 8.0
@@ -37,8 +38,8 @@ _SLOPE = 40
 _SIN = math.sin(math.radians(_SLOPE))
 _COS = math.cos(math.radians(_SLOPE))
 _MAX_SLOPING_LENGTH = 150.0
-_MIN_SLOPING_BAND = 24.0
-"""So that labels at a slope, which are as far apart as their categories, do not touch."""
+_MIN_SLOPING_WIDTH = 24.0
+"""The smallest width of a category with a sloping label; in narrower categories, the labels would touch."""
 _CATEGORY_LABEL_LINES = 2
 _ROW_GAP = 7.0
 _HEADING_GAP = 2.0
@@ -49,7 +50,10 @@ _STRONG_GAP = 6.0
 
 
 def fitting_ticks(axis: NumericAxis, length: float, *, upright: bool = False) -> list[Tick]:
-    """The largest set of ticks that the axis proposes and whose labels do not touch, on an axis of this length."""
+    """Return the largest set of ticks that the axis proposes and whose labels do not touch.
+
+    ``length`` is the length of the axis on the drawing; ``upright`` says that the axis is vertical.
+    """
     for ticks in axis.tick_choices():
         if _are_apart(axis, ticks, length, upright):
             return ticks
@@ -59,7 +63,7 @@ def fitting_ticks(axis: NumericAxis, length: float, *, upright: bool = False) ->
 def _are_apart(axis: NumericAxis, ticks: Sequence[Tick], length: float, upright: bool) -> bool:
     different_labels = {tick.label for tick in ticks}
     if len(different_labels) < len(ticks):
-        # Two ticks with the same label: there are too many for the decimals of the labels.
+        # Two ticks have the same label: they are closer together than the decimals of the labels show.
         return False
     end_of_last = -math.inf
     for tick in ticks:
@@ -91,7 +95,7 @@ class NumericEdge:
         return 0.0
 
     def overhang(self, length: float) -> tuple[float, float]:
-        """How far labels reach beyond the left and the right end of an axis of this length."""
+        """Return how far the labels extend beyond the left and the right end of an axis of this length."""
         left = right = 0.0
         for tick in self.ticks:
             middle = length * self.axis.fraction(tick.value)
@@ -112,7 +116,7 @@ class NumericEdge:
         return elements.join(parts)
 
     def draw_tick_marks(self, placement: Placement, edge: float) -> Markup:
-        """Short strokes instead of lines across the panel."""
+        """Draw short strokes at the ticks, in place of lines across the panel."""
         length = -_TICK_LENGTH if self.side == "top" else _TICK_LENGTH
         parts = []
         for tick in self.ticks:
@@ -126,7 +130,7 @@ class NumericEdge:
 
 @dataclass(frozen=True, slots=True)
 class CategoryEdge:
-    """Labels of categories above or below a panel: horizontal where they fit, else all of them at a slope."""
+    """Labels of categories above or below a panel: all horizontal if all of them fit, otherwise all sloping."""
 
     axis: CategoryAxis
     side: Side
@@ -135,8 +139,8 @@ class CategoryEdge:
 
     @property
     def least_widths(self) -> list[float]:
-        """How wide each category is at least."""
-        least = _MIN_SLOPING_BAND if self.is_sloping else 0.0
+        """The smallest width that each category may have."""
+        least = _MIN_SLOPING_WIDTH if self.is_sloping else 0.0
         widths = []
         for category in self.axis.categories:
             width_of_lanes = category.lanes * self.axis.lane
@@ -152,7 +156,7 @@ class CategoryEdge:
         return _EDGE_GAP + LINE_HEIGHT * most_lines
 
     def placement(self, left: float, width: float) -> CategoryPlacement:
-        """Categories side by side, spread evenly over the width if there is more than they need."""
+        """Place the categories side by side, widened in proportion if the width is more than they need."""
         least_widths = self.least_widths
         stretch = width / sum(least_widths) if least_widths else 1.0
         spans = []
@@ -164,12 +168,12 @@ class CategoryEdge:
         return CategoryPlacement(spans, spans)
 
     def overhang(self, length: float) -> tuple[float, float]:
-        """How far labels reach beyond the left and the right end of an axis of this length."""
+        """Return how far the labels extend beyond the left and the right end of an axis of this length."""
         if not self.is_sloping:
             return 0.0, 0.0
         left = right = 0.0
         for label, span in zip(self.labels, self.placement(0.0, length).spans, strict=True):
-            # How far a label at a slope reaches to the side of its category.
+            # How far a sloping label extends to the side of its category.
             run = _COS * label.width + _SIN * ASCENT
             if self.side == "top":
                 right = max(right, span.middle + run - length)
@@ -185,7 +189,7 @@ class CategoryEdge:
         return elements.join(parts)
 
     def _draw_sloping(self, label: TextBlock, x: float, edge: float) -> Markup:
-        """Above the panel, a label rises from its category to the right; below, it rises towards its category."""
+        """Draw a sloping label: above the panel it rises from its category, below the panel it rises to it."""
         if self.side == "top":
             return elements.text(label, x, edge - _EDGE_GAP, "label", "start", -_SLOPE)
         return elements.text(label, x + 4, edge + _EDGE_GAP + _COS * ASCENT, "label", "end", -_SLOPE)
@@ -207,7 +211,7 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
         longest_word = 0.0
         for word in category.label.split():
             longest_word = max(longest_word, text_width(word))
-        # A label at a slope is easier to read than one that is broken within a word.
+        # A sloping label is easier to read than one that is broken within a word.
         fits = fits and not label.full and longest_word <= width
         horizontal.append(label)
     if fits:
@@ -216,7 +220,7 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
 
 
 def _sloping_labels(axis: CategoryAxis) -> list[TextBlock]:
-    """Labels of one line each, long enough that different labels stay different when they are cut."""
+    """Return labels of one line each, cut at a length at which different labels stay different."""
     texts = {clean_text(category.label) for category in axis.categories}
     length = _MAX_SLOPING_LENGTH
     while True:
@@ -224,7 +228,7 @@ def _sloping_labels(axis: CategoryAxis) -> list[TextBlock]:
         different_labels = {tuple(label.lines) for label in labels}
         if len(different_labels) >= len(texts):
             return labels
-        # Two names that differ only in the part that was cut.
+        # Two labels differ only in the part that was cut out, so more of them is shown.
         length += _MAX_SLOPING_LENGTH / 2
 
 
@@ -232,7 +236,7 @@ Edge = NumericEdge | CategoryEdge
 
 
 def edge_of(axis: Axis, side: Side, length: float) -> Edge:
-    """The labels of an axis of this length along the upper or lower edge of a panel."""
+    """Return the labels of an axis of this length along the upper or lower edge of a panel."""
     if isinstance(axis, CategoryAxis):
         return _category_edge(axis, side)
     return NumericEdge(axis, fitting_ticks(axis, length), side)
@@ -243,7 +247,7 @@ def edge_of(axis: Axis, side: Side, length: float) -> Edge:
 
 @dataclass(frozen=True, slots=True)
 class CategoryRow:
-    """A category along the y axis: where it begins, where its marks lie, its label and its note."""
+    """A category of a y axis on the drawing: ``top`` is where its label begins, ``body`` is where its marks lie."""
 
     category: Category
     label: TextBlock
@@ -254,7 +258,7 @@ class CategoryRow:
 
 @dataclass(frozen=True, slots=True)
 class CategoryRows:
-    """All categories of a y axis, laid out from top to bottom; ``labels`` is the stretch that labels and notes fill."""
+    """All categories of a y axis, laid out from top to bottom; ``labels`` is the width that labels and notes fill."""
 
     axis: CategoryAxis
     title: TextBlock
@@ -274,14 +278,14 @@ class CategoryRows:
         return CategoryPlacement([row.body for row in self.rows], clear_spans)
 
     def draw(self) -> Markup:
-        """Labels and notes."""
+        """Draw the title, the labels and the notes."""
         left = self.labels.start
         right = self.labels.end
         parts = [elements.text(self.title, left, self.top + ASCENT, "tick")]
         for row in self.rows:
             style = "tick" if row.category.kind == "heading" else "label"
             if self.axis.labels == "beside":
-                # The label is as high as its lines; its middle is the middle of the row.
+                # The middle of all lines of the label is the middle of the row.
                 first = row.body.middle - LINE_HEIGHT * (len(row.label.lines) - 1) / 2
                 parts.append(elements.text(row.label, left, first + MIDDLE, style))
             else:
@@ -291,7 +295,7 @@ class CategoryRows:
 
 
 def rows_of(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
-    """Lay out the categories of a y axis from ``top`` downwards; labels and notes fill the stretch ``labels``."""
+    """Lay out the categories of a y axis from ``top`` downwards; labels and notes fill the width of ``labels``."""
     title = fit(axis.title, labels.length)
     notes = [fit(category.note, labels.length / 2) for category in axis.categories]
     rooms = []
@@ -327,6 +331,6 @@ def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlo
 
 
 def label_column_width(axis: CategoryAxis, limit: float) -> float:
-    """The width of the column of labels next to the rows, at most ``limit``."""
+    """Return the width of the column of labels next to the rows, at most ``limit``."""
     rooms = [Room(category.label, limit, bold=category.kind == "strong") for category in axis.categories]
     return max((label.width for label in fit_distinct(rooms, _CATEGORY_LABEL_LINES)), default=0.0)

@@ -17,9 +17,10 @@ Anchor = Literal["start", "middle", "end"]
 
 
 def element(tag: str, *children: str, **attributes: object) -> Markup:
-    """An element with its attributes; text is escaped, markup is not.
+    """Return an SVG element; children that are plain text are escaped, markup is not.
 
-    Attributes that are None or empty are left out. ``class_`` stands for ``class``, an underscore for a hyphen.
+    Attributes that are None or empty are left out. ``class_`` is written as ``class``, and other underscores in the
+    names of attributes are written as hyphens.
 
     >>> element("text", "a < b", x=1.25, class_="tick", text_anchor="end")
     Markup('<text x="1.2" class="tick" text-anchor="end">a &lt; b</text>')
@@ -34,37 +35,37 @@ def element(tag: str, *children: str, **attributes: object) -> Markup:
 
 
 def join(parts: Iterable[str]) -> Markup:
-    """Several elements as one markup; text among them is escaped."""
+    """Join several elements to one markup; parts that are plain text are escaped."""
     return Markup("").join(parts)
 
 
 def title(text: str) -> Markup:
-    """The tooltip of the element around it."""
+    """Return the element that gives the element around it a tooltip; empty without a text."""
     if not text:
         return Markup("")
     return element("title", drawable(text))
 
 
 def path(commands: str, style: str, text: str = "") -> Markup:
-    """A path of SVG commands; ``text`` is its tooltip."""
+    """Return a path that is given by SVG path commands; ``text`` is its tooltip."""
     return element("path", title(text), class_=style, d=commands)
 
 
 def line(start: tuple[float, float], end: tuple[float, float], style: str, text: str = "") -> Markup:
-    """A line between two points; ``text`` is its tooltip."""
+    """Return a line between two points; ``text`` is its tooltip."""
     (x1, y1), (x2, y2) = start, end
     return element("line", title(text), class_=style, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 def rectangle(x: tuple[float, float], y: tuple[float, float], style: str, text: str = "", **more: object) -> Markup:
-    """A rectangle between two x and two y coordinates, each in any order."""
+    """Return a rectangle between two x and two y coordinates, each in any order."""
     left, right = sorted(x)
     top, bottom = sorted(y)
     return element("rect", title(text), class_=style, x=left, y=top, width=right - left, height=bottom - top, **more)
 
 
 def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor = "start", angle: float = 0) -> Markup:
-    """A text whose first line is on ``baseline``; if the text had to be cut, the full text is its tooltip."""
+    """Return a text whose first line is on ``baseline``; if the text had to be cut, the full text is its tooltip."""
     if not block.lines:
         return Markup("")
     first, *others = block.lines
@@ -89,7 +90,7 @@ def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor
 
 
 def number(value: float) -> str:
-    """A coordinate: a tenth of a unit is finer than any screen.
+    """Write a coordinate with at most one decimal; a tenth of a unit is smaller than a pixel of any screen.
 
     >>> number(2.0), number(2.345), number(-0.01)
     ('2', '2.3', '0')

@@ -1,4 +1,4 @@
-"""How the panels of a chart share its width: labels get the room that they need, plots share the rest."""
+"""How the width of a chart is divided among its panels: labels get the room they need, plots share the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TITLE_GAP = 5.0
 """The gap between the title of an axis and its labels."""
 _COLUMN_GAP = 14.0
 _MIN_PLOT_WIDTH = 80.0
-# Labels next to rows may always be this wide, even if the chart has to grow; narrower ones would be cut too short.
+# Labels next to rows may always be this wide, even if the chart has to grow, because shorter labels would say too
+# little.
 _MIN_LABEL_COLUMN = 110.0
 # Notes to the right of a plot take at most this share of the width of their column.
 _MAX_NOTE_SHARE = 0.4
@@ -25,7 +26,10 @@ _MAX_NOTE_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True)
 class GridSlot:
-    """A panel with its row and column in the grid. Neighbours with the same axis do not repeat its labels or title."""
+    """A panel with its row and column in the grid of panels.
+
+    The flags say which labels and titles the panel shows itself: neighbours that share an axis show them only once.
+    """
 
     panel: Panel
     row: int
@@ -37,7 +41,7 @@ class GridSlot:
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """A column of the grid: the stretch of its plots, and the stretch that these fill together with their labels."""
+    """A column of the grid: ``plot`` is the part of the width for plots, ``cell`` that for plots and labels."""
 
     plot: Span
     cell: Span
@@ -79,7 +83,7 @@ def columns_of(slots: Sequence[GridSlot], count: int, left: float, width: float)
     x = left
     for need in needs:
         start = x + need.left
-        # A plot is never too narrow for its categories: the chart grows instead.
+        # A plot is at least as wide as its categories need, even if the chart becomes wider than asked for.
         plot_width = max(for_plots * need.share / all_shares, need.least_plot)
         if need.most_plot is not None:
             plot_width = min(plot_width, need.most_plot)
@@ -92,7 +96,11 @@ def columns_of(slots: Sequence[GridSlot], count: int, left: float, width: float)
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a column needs: room for labels on both sides, its share of the remaining width, and limits of its plots."""
+    """What a column needs: room for labels on both sides, its share of the remaining width, and limits of its plots.
+
+    ``left``, ``right``, ``least_plot`` and ``most_plot`` are in units of the drawing; ``share`` is relative to the
+    others.
+    """
 
     left: float = 0.0
     right: float = 0.0
@@ -122,7 +130,7 @@ def _need(members: Sequence[GridSlot], cell_width: float) -> _Need:
 
 
 def y_title(panel: Panel) -> TextBlock:
-    """The title of a numeric y axis, which is written from bottom to top."""
+    """Return the title of a numeric y axis, which is written from bottom to top."""
     if isinstance(panel.y, CategoryAxis):
         # The title of a category axis is written above its labels.
         return fit("", panel.height)
@@ -130,7 +138,10 @@ def y_title(panel: Panel) -> TextBlock:
 
 
 def _room_left(slot: GridSlot, cell_width: float) -> float:
-    """The room left of the plot: for labels and title of the y axis, and x labels that begin left of the plot."""
+    """Return the room needed to the left of the plot: for the labels and the title of the y axis, or for an overhang.
+
+    The overhang is the part of the x labels that begins to the left of the plot.
+    """
     overhang = 0.0
     for edge in _edges(slot.panel, cell_width):
         beyond_left, _ = _overhang(edge, cell_width)
@@ -148,7 +159,7 @@ def _room_left(slot: GridSlot, cell_width: float) -> float:
 
 
 def _room_right(slot: GridSlot, cell_width: float) -> float:
-    """The room right of the plot: for the notes, and for labels of the x axis that end right of the plot."""
+    """Return the room needed to the right of the plot: for the notes, or for x labels that end to the right of it."""
     room = 0.0
     for edge in _edges(slot.panel, cell_width):
         _, beyond_right = _overhang(edge, cell_width)
@@ -159,7 +170,7 @@ def _room_right(slot: GridSlot, cell_width: float) -> float:
 
 
 def _y_label_width(panel: Panel, cell_width: float) -> float:
-    """The width of the labels next to the y axis."""
+    """Return the width of the labels next to the y axis."""
     if not isinstance(panel.y, CategoryAxis):
         ticks = fitting_ticks(panel.y, panel.height, upright=True)
         return max((text_width(tick.label) for tick in ticks), default=0.0)
@@ -168,7 +179,7 @@ def _y_label_width(panel: Panel, cell_width: float) -> float:
     limit = cell_width / 2
     for edge in _category_edges(panel):
         if not edge.axis.stretch:
-            # A heat map: labels may take all that its cells leave.
+            # A heat map, whose cells have a fixed width: labels may take all the rest.
             limit = cell_width - sum(edge.least_widths) - _overhang(edge, cell_width)[1] - LABEL_GAP
     return label_column_width(panel.y, max(limit, _MIN_LABEL_COLUMN))
 
@@ -187,10 +198,10 @@ def _category_edges(panel: Panel) -> list[CategoryEdge]:
 
 
 def _overhang(edge: Edge, cell_width: float) -> tuple[float, float]:
-    """How far labels reach beyond the plot at most, whose width is not known yet.
+    """Return the farthest that labels may extend beyond the left and the right end of a plot of unknown width.
 
-    The narrower a plot, the nearer to its ends are its ticks and categories, and the further their labels reach beyond
-    it. Categories are at least as wide as their lanes, and a numeric axis as half of the cell.
+    The narrower the plot, the farther labels extend beyond it. The narrowest one is assumed: categories that are as
+    wide as their lanes, and a numeric axis that is half as wide as the cell.
     """
     if isinstance(edge, CategoryEdge):
         return edge.overhang(sum(edge.least_widths))

@@ -21,7 +21,10 @@ _ROW_GAP = 4.0
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """An entry of the legend: a sample of marks, whose coordinates run from 0 to 1, and what they mean."""
+    """An entry of the legend: sample marks, and the ``label`` that says what they mean.
+
+    The coordinates of the marks run from 0 to 1; ``width`` is the width of the sample in units of the drawing.
+    """
 
     label: str
     marks: Sequence[Mark]
@@ -29,7 +32,7 @@ class LegendEntry:
 
 
 class Legend:
-    """Entries in as many columns as fit side by side.
+    """The entries of a legend, laid out in as many columns as fit side by side.
 
     Labels are wrapped to at most ``lines`` lines; None means that there is no limit.
     """
@@ -55,7 +58,7 @@ class Legend:
         return sum(_row_height(row) for row in self._rows)
 
     def draw(self, left: float, top: float) -> Markup:
-        """The legend with its upper left corner at this point."""
+        """Return the legend with its upper left corner at this point."""
         parts = []
         y = top
         for row in self._rows:

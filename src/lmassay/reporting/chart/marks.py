@@ -1,15 +1,20 @@
-"""Marks: what is drawn between the axes. Coordinates are values of the axes, sizes are units of the drawing.
+"""Marks: the lines, dots, bars, intervals and areas that are drawn between the axes of a panel.
 
-``style`` names classes of the style sheet. Those that take the colour of their series, which a `Group` sets:
+Coordinates of a mark are values on the axes. Sizes, such as the radius of a dot, are in units of the drawing.
+
+The ``style`` of a mark is one or more classes of the style sheet (``templates/page.css``). These classes take the
+colour of the mark's series, which a `Group` sets:
 
 - lines: ``curve``, ``curve dashed``; intervals: ``spread``, ``spread pale``; dots: ``full``, ``hollow``, ``full light``
 
-and those with a fixed colour:
+These have a fixed colour:
 
-- reference lines: ``chance`` (dotted), ``zero``, ``mark`` (strong)
-- a value with its interval: ``value`` and ``whisker``; one interval across a bar: ``interval``
-- bars: ``share``, ``toward``, ``against``; what shades them: ``band``, ``reach``
-- areas: ``region``, and ``line`` for their edges; points inside and outside: ``dot hit``, ``dot miss``
+- reference lines: ``chance`` (dotted), ``zero``, ``mark`` (thick)
+- a value and its interval: ``value`` (a dot) and ``whisker`` (a line); an interval drawn on a bar: ``interval``
+- bars: ``share`` for a rate; ``toward`` and ``against`` for a bias toward the stereotype and against it
+- shaded areas behind a bar of bias, for the values that are possible: ``band`` (dark) at the measured accuracy,
+  ``reach`` (light) at any accuracy within its interval
+- areas: ``region``, with ``line`` for the edge; points inside and outside of an area: ``dot hit``, ``dot miss``
 """
 
 from __future__ import annotations
@@ -36,8 +41,8 @@ Marker = Literal[
 ]  # fmt: skip
 Point = tuple[float, float]
 
-_HALF_A_CAP = 2.5
-"""Half the length of the short stroke that closes an interval."""
+_HALF_CAP = 2.5
+"""Half the length of a cap, the short stroke at each end of an interval."""
 _STRONGEST_SHADE = 0.62
 """The largest opacity of a heat map's colours, at which the number in the cell can still be read."""
 
@@ -46,13 +51,13 @@ class Mark(Protocol):
     """Anything that can draw itself in the plot area of a panel."""
 
     def draw(self, frame: PlotArea) -> Markup:
-        """The mark as SVG; nothing if it has no place on the axes."""
+        """Return the mark as SVG; empty markup if a coordinate is not a finite number."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Marks that belong together: in the colour of one series, and with one title as their tooltip.
+    """Marks that belong together: they have the colour of one series, and ``title`` is the tooltip of all of them.
 
     ``shift`` moves them to the right and down, so that marks of several series with the same coordinates do not hide
     each other.
@@ -118,7 +123,10 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stroke from ``low`` to ``high`` along one axis, at a coordinate of the other, with or without ``caps``."""
+    """A stroke from ``low`` to ``high`` along one axis, at the coordinate ``at`` of the other axis.
+
+    ``caps`` adds a short stroke across each end.
+    """
 
     low: float
     high: float
@@ -139,15 +147,15 @@ class Interval:
         commands = f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"
         for x, y in (start, end):
             if self.along == "x":
-                commands += f"M{number(x)} {number(y - _HALF_A_CAP)}V{number(y + _HALF_A_CAP)}"
+                commands += f"M{number(x)} {number(y - _HALF_CAP)}V{number(y + _HALF_CAP)}"
             else:
-                commands += f"M{number(x - _HALF_A_CAP)} {number(y)}H{number(x + _HALF_A_CAP)}"
+                commands += f"M{number(x - _HALF_CAP)} {number(y)}H{number(x + _HALF_CAP)}"
         return elements.path(commands, self.style, self.title)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar from ``start`` to ``end`` along one axis, at a coordinate of the other."""
+    """A bar from ``start`` to ``end`` along one axis, at the coordinate ``at`` of the other axis."""
 
     start: float
     end: float
@@ -187,7 +195,10 @@ class Stroke:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a hollow dot at ``start`` to an arrowhead at ``end`` along the x axis, or to a dot where both are close."""
+    """An arrow along the x axis from a hollow dot at ``start`` to an arrowhead at ``end``.
+
+    If both are so close that an arrow does not fit between them, a small dot takes the place of the arrowhead.
+    """
 
     start: float
     end: float
@@ -198,7 +209,7 @@ class Arrow:
             return Markup("")
         (x1, y), (x2, _) = _along(frame, "x", self.start, self.end, self.at)
         origin = elements.element("circle", class_="hollow", cx=x1, cy=y, r=3.6)
-        # Too short for a shaft and an arrowhead.
+        # Nine units are too short for a shaft and an arrowhead.
         if abs(x2 - x1) <= 9:
             return origin + elements.element("circle", class_="full", cx=x2, cy=y, r=2.6)
         direction = math.copysign(1.0, x2 - x1)
@@ -239,7 +250,7 @@ class ReferenceLine:
 
 @dataclass(frozen=True, slots=True)
 class HalfPlane:
-    """The part of a panel where ``a * x + b * y > c``, shaded, with its edge."""
+    """The part of a panel in which ``a * x + b * y > c``: a shaded area and the line along its edge."""
 
     a: float
     b: float
@@ -256,7 +267,9 @@ class HalfPlane:
         return elements.join(parts)
 
     def clipped(self, x: tuple[float, float], y: tuple[float, float]) -> tuple[list[Point], list[Point]]:
-        """The corners of the part inside a rectangle, and the ends of its edge there (Sutherland and Hodgman, 1974).
+        """Clip the half plane to a rectangle (Sutherland and Hodgman, 1974).
+
+        Returns the corners of the remaining polygon, and the two points at which the edge crosses the rectangle.
 
         >>> HalfPlane(1, 1, 1).clipped((0, 1), (0, 1))
         ([(1.0, 0.0), (1, 1), (0.0, 1.0)], [(1.0, 0.0), (0.0, 1.0)])
@@ -272,7 +285,7 @@ class HalfPlane:
             height_at_end = self._height(end)
             if height_at_start > 0:
                 corners.append(start)
-            # The edge crosses this side of the rectangle.
+            # Different signs: the edge crosses this side of the rectangle.
             if (height_at_start > 0) != (height_at_end > 0):
                 # Heights change linearly along a side, so this share of the side lies before the crossing.
                 share = height_at_start / (height_at_start - height_at_end)
@@ -282,13 +295,13 @@ class HalfPlane:
         return corners, edge
 
     def _height(self, point: Point) -> float:
-        """Above zero inside, below it outside."""
+        """Return ``a * x + b * y - c``, which is positive inside the half plane and negative outside."""
         return self.a * point[0] + self.b * point[1] - self.c
 
 
 @dataclass(frozen=True, slots=True)
 class HeatmapCell:
-    """A cell of a heat map: its text, and a shade from -1 (one colour) over 0 (none) to 1 (the other colour)."""
+    """A cell of a heat map: its text, and a shade from -1 (one colour) through 0 (none) to 1 (the other colour)."""
 
     column: int
     row: int
@@ -350,7 +363,10 @@ class Label:
 
 
 def shaded(x: tuple[float, float], y: tuple[float, float], shade: float) -> Markup:
-    """A rectangle whose colour says on which side of the middle a value is, and how far from it."""
+    """Return a rectangle in the colour of a heat map.
+
+    The sign of ``shade`` selects the colour, and its absolute value (up to 1) the opacity.
+    """
     side = "high" if shade >= 0 else "low"
     strength = _STRONGEST_SHADE * min(abs(shade), 1.0)
     return elements.rectangle(x, y, f"heat-{side}", fill_opacity=f"{strength:.3f}")
@@ -361,6 +377,7 @@ def _is_finite(*values: float) -> bool:
 
 
 def _along(frame: PlotArea, along: Direction, start: float, end: float, at: float) -> tuple[Point, Point]:
+    """Return both ends of a stroke along an axis, as points of the drawing."""
     if along == "x":
         return frame.at(start, at), frame.at(end, at)
     return frame.at(at, start), frame.at(at, end)
@@ -379,8 +396,8 @@ def _point_text(point: Point) -> str:
 # --- shapes of dots ---------------------------------------------------------------------------------------------------
 
 _CROSSES = ("cross", "plus")
-# The number of corners, the direction of the first one (in degrees, clockwise from the top), and how much larger than a
-# circle the shape is drawn so that it looks as large.
+# Shape → the number of corners, the direction of the first corner (in degrees, clockwise from the top), and by what
+# factor the shape is drawn larger than a circle, so that both look equally large.
 _CORNERS = {
     "triangle": (3, 0, 1.25),
     "triangle-right": (3, 90, 1.25),
@@ -398,14 +415,15 @@ def _polygon(marker: Marker, x: float, y: float, radius: float) -> str:
     corners = []
     for corner in range(count):
         angle = math.radians(first + 360 * corner / count)
-        corners.append(_turned(x, y, angle, scale * radius))
+        corners.append(_point_at_angle(x, y, angle, scale * radius))
         if marker == "star":
             # Between two points of a star lies a corner near its middle.
-            corners.append(_turned(x, y, angle + math.pi / count, 0.45 * scale * radius))
+            corners.append(_point_at_angle(x, y, angle + math.pi / count, 0.45 * scale * radius))
     return "M" + "L".join(corners) + "Z"
 
 
-def _turned(x: float, y: float, angle: float, radius: float) -> str:
+def _point_at_angle(x: float, y: float, angle: float, radius: float) -> str:
+    """Return the point of a circle around (x, y) at an angle that is measured clockwise from the top."""
     return f"{number(x + radius * math.sin(angle))} {number(y - radius * math.cos(angle))}"
 
 

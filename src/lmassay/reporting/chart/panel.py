@@ -21,8 +21,9 @@ class PanelNote:
 class Panel:
     """Marks between a y axis and an x axis along the lower edge, the upper edge (``top``), or one along each.
 
-    ``marks`` have coordinates of ``x``, ``top_marks`` of ``top``. ``share`` is how wide the panel is in comparison with
-    its neighbours. ``height`` is for a numeric y axis; categories take the height that they need.
+    ``marks`` have coordinates on the axis ``x``, ``top_marks`` on the axis ``top``. ``share`` is the width of the plot
+    relative to those of its neighbours. ``height`` is that of a plot with a numeric y axis; categories take the height
+    that they need.
     """
 
     y: Axis

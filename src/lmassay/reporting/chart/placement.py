@@ -11,7 +11,7 @@ from lmassay.reporting.chart.axes import NumericAxis
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch along one direction of the drawing."""
+    """A part of the drawing's width or height, from ``start`` to ``end``."""
 
     start: float
     end: float
@@ -27,7 +27,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class NumericPlacement:
-    """A numeric axis between two places of the drawing; along the y axis, ``span`` starts at the bottom."""
+    """A numeric axis and its ``span`` on the drawing; the span of a y axis starts at the bottom.
+
+    Calling it with a value of the axis returns the coordinate on the drawing.
+    """
 
     axis: NumericAxis
     span: Span
@@ -39,12 +42,12 @@ class NumericPlacement:
 
     @property
     def spans(self) -> Sequence[Span]:
-        """The stretches that marks may lie in: all of the axis."""
+        """The parts of the axis in which marks may lie: all of it."""
         return (self.span,)
 
     @property
     def clear_spans(self) -> Sequence[Span]:
-        """The stretches in which a line across the axis meets no label: all of it."""
+        """The parts of the axis in which a line across it crosses no label: all of it."""
         return (self.span,)
 
     @property
@@ -54,10 +57,10 @@ class NumericPlacement:
 
 @dataclass(frozen=True, slots=True)
 class CategoryPlacement:
-    """Categories, each with its own stretch of the axis (``spans``).
+    """Categories, each with its own part of the axis (``spans``).
 
-    Labels may be printed between them. A line across the axis is drawn only in the ``clear_spans``, so that it crosses
-    no label.
+    Labels may be printed between the categories. A line across the axis is drawn only in the ``clear_spans``, so that
+    it crosses no label. Calling the object with a value of the axis returns the coordinate on the drawing.
     """
 
     spans: Sequence[Span]
@@ -95,7 +98,7 @@ class PlotArea:
     shift: tuple[float, float] = (0.0, 0.0)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point."""
+        """Return the coordinates of a point on the drawing."""
         right, down = self.shift
         return self.x(x) + right, self.y(y) + down
 

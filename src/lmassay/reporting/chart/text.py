@@ -17,14 +17,14 @@ from functools import lru_cache
 import regex  # type: ignore[import-untyped,unused-ignore]
 
 FONT_SIZE = 12.0
-"""The size of all texts in a figure, in units of the drawing; the style sheet says the same."""
+"""The font size of all texts in a figure, in units of the drawing; it must be the same in the style sheet."""
 LINE_HEIGHT = 15.0
 ASCENT = 0.93 * FONT_SIZE
-"""How far a line reaches above its baseline."""
+"""How far a line of text extends above its baseline."""
 DESCENT = 0.24 * FONT_SIZE
-"""How far a line reaches below its baseline."""
+"""How far a line of text extends below its baseline."""
 MIDDLE = 0.36 * FONT_SIZE
-"""How far below the middle of a line of digits its baseline is."""
+"""The distance from the middle of a line of digits down to its baseline."""
 ELLIPSIS = "…"
 
 # Advance widths of DejaVu Sans, in thousandths of the font size.
@@ -83,19 +83,19 @@ for _width, _characters in _WIDTHS.items():
     for _character in _characters:
         _ADVANCES[_character] = _width / 1000
 _WIDE = 1.0
-"""East Asian characters, symbols, and whatever may be drawn in an East Asian font."""
+"""The width of East Asian characters, of symbols, and of whatever may be drawn in an East Asian font."""
 _OTHER = 0.9
-"""Letters of scripts that the table does not have. Most are narrower."""
+"""The width assumed for letters of scripts that the table does not have; most of them are narrower."""
 _REPLACEMENT_WIDTH = 1.03
 _BOLD_EXTRA = 0.1
 _BOLD_CAPITAL_EXTRA = 0.12
-"""By how much bold letters are wider than regular ones; characters of East Asia are not."""
+"""By how much bold letters are wider than regular ones. Bold East Asian characters are as wide as regular ones."""
 _BREAK_AFTER = frozenset("-/_.,:;·")
 """Characters after which a word that is wider than a line is best broken."""
 _ROUNDING_ERROR = 1e-6
 _INVISIBLE_CATEGORIES = ("Mn", "Me", "Cf")
-# Control characters, surrogates and signs that change the writing direction: XML cannot represent them, or they would
-# reorder the numbers next to them.
+# Control characters and surrogates, which XML cannot represent, and characters that change the writing direction, which
+# would reorder the numbers next to them.
 _UNDRAWABLE = regex.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
 
 
@@ -117,7 +117,7 @@ class TextBlock:
 
 
 def fit(text: str, width: float, *, lines: int | None = 1, bold: bool = False) -> TextBlock:
-    """Set a text in at most ``lines`` lines (None: as many as it takes) that are no wider than ``width``.
+    """Wrap a text to at most ``lines`` lines (None: as many as it needs) that are not wider than ``width``.
 
     A text that is too long loses its middle, because names of runs and models often differ only at their ends.
 
@@ -126,7 +126,7 @@ def fit(text: str, width: float, *, lines: int | None = 1, bold: bool = False) -
     >>> fit("accuracy on the test set", 90).lines
     ('accura…st set',)
     """
-    # The room for a text is often its own width, added to and subtracted from other numbers.
+    # A tolerance, because the available width is often the text's own width after additions and subtractions.
     width += _ROUNDING_ERROR
     clean = clean_text(text)
     if not clean:
@@ -148,7 +148,7 @@ def fit(text: str, width: float, *, lines: int | None = 1, bold: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A text and the width that there is for it."""
+    """A text and the width that is available for it."""
 
     text: str
     width: float
@@ -156,7 +156,7 @@ class Room:
 
 
 def fit_distinct(rooms: Sequence[Room], lines: int | None = 2) -> list[TextBlock]:
-    """Set each text as :func:`fit` does; texts that would read the same without their middles get more lines.
+    """Wrap each text as :func:`fit` does; texts that would look the same after cutting get as many lines as they need.
 
     >>> labels = ["a long name, rate=0.1, on a model", "a long name, rate=0.3, on a model"]
     >>> [block.lines[1] for block in fit_distinct([Room(label, 100) for label in labels])]
@@ -194,7 +194,7 @@ def truncate(text: str, width: float, *, bold: bool = False) -> str:
 
 
 def text_width(text: str, *, bold: bool = False) -> float:
-    """The estimated width of a line of text, in units of the drawing.
+    """Return the estimated width of a line of text, in units of the drawing.
 
     >>> round(text_width("accuracy")), round(text_width("정확도"))
     (54, 36)
@@ -209,19 +209,19 @@ def text_width(text: str, *, bold: bool = False) -> float:
 
 
 def clean_text(text: str) -> str:
-    """The text as it is drawn: in one line, without characters that cannot be drawn."""
+    """Return the text as it is drawn: in one line, without characters that cannot be drawn."""
     return drawable(" ".join(text.split()))
 
 
 def drawable(text: str) -> str:
-    """The text with a replacement for each character that SVG cannot represent."""
+    """Return the text with a replacement for each character that SVG cannot represent."""
     replaced: str = _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     return replaced
 
 
 @lru_cache(maxsize=4096)
 def _advance(character: str) -> float:
-    """The width of one character as a share of the font size."""
+    """Return the width of one character as a share of the font size."""
     if character in _ADVANCES:
         return _ADVANCES[character]
     if character == "\N{REPLACEMENT CHARACTER}":
@@ -235,12 +235,12 @@ def _advance(character: str) -> float:
     letter = unicodedata.normalize("NFD", character)[0]
     if letter in _ADVANCES:
         return _ADVANCES[letter]
-    # "A" is ambiguous: wide if a font of East Asia draws it.
+    # "A" stands for ambiguous: wide if an East Asian font draws it.
     return _WIDE if east_asian_width == "A" else _OTHER
 
 
 def _first_line(text: str, width: float, bold: bool) -> tuple[str, str]:
-    """As many words as fit, and the rest of the text. A word wider than a line is broken."""
+    """Return as many words as fit in a line, and the rest of the text. A word wider than a line is broken."""
     words = text.split(" ")
     line = ""
     for position, word in enumerate(words):
@@ -254,7 +254,7 @@ def _first_line(text: str, width: float, bold: bool) -> tuple[str, str]:
 
 
 def _broken(text: str, width: float, bold: bool) -> tuple[str, str]:
-    """As many characters as fit, but at least one, and the rest of the text."""
+    """Return as many characters as fit in a line, but at least one, and the rest of the text."""
     line = ""
     end_of_part = 0
     for cluster in _clusters(text):
@@ -270,12 +270,13 @@ def _broken(text: str, width: float, bold: bool) -> tuple[str, str]:
 
 
 def _clusters(text: str) -> list[str]:
-    """What a reader takes for one character each: a letter with its accents, an emoji with its modifiers."""
+    """Split a text into what readers see as characters: a letter with its accents, an emoji with its modifiers."""
     clusters: list[str] = regex.findall(r"\X", text)
     return clusters
 
 
 def _without_middle(clusters: Sequence[str], kept: int) -> str:
+    """Return a text with only ``kept`` of its characters, half of them from each end, around an ellipsis."""
     head = math.ceil(kept / 2)
     tail = kept - head
     end = clusters[len(clusters) - tail :] if tail else []

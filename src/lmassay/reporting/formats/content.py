@@ -1,4 +1,4 @@
-"""The content of a report as blocks, for every format that is not the page: a chapter per task, and the runs."""
+"""The content of a report as blocks, for all formats except the HTML page: a chapter per task, and a list of runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The file of a figure, as a path that the report can refer to, and the title of the figure."""
+    """The file of a figure: its path as the report refers to it, and the title of the figure."""
 
     path: str
     title: str
@@ -48,7 +48,7 @@ Pictures = Mapping[str, Picture]
 
 
 def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | None = None) -> list[Chapter]:
-    """The whole report: the overview, a chapter for each task, and the runs with their signatures and commands.
+    """Return the report as chapters: the overview, one chapter for each task, and the runs with their signatures.
 
     ``layout`` adds a table that the user configured, before all others.
     """
@@ -76,12 +76,12 @@ def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | N
 
 
 def damage_notes(records: Sequence[RunRecord]) -> list[Block]:
-    """A sentence about each damaged run. They are in no table, because nothing about them can be trusted."""
+    """Return a sentence about each damaged run. These are in no table, because their stored data are unreliable."""
     return [Note(f"{record.id} is damaged: {record.note}.") for record in records]
 
 
 def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
-    """All figures among the blocks, including those that the page folds."""
+    """Yield all figures among the blocks, including those inside folded blocks."""
     for block in blocks:
         if isinstance(block, Figures):
             yield from block.figures
@@ -92,7 +92,7 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
 def task_blocks(
     store: Store, records: Sequence[RunRecord], section: Section, notes: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """The section of a task, the errors of its runs, and its runs against the first; ``notes`` come first."""
+    """Yield the notes, the section of a task, the errors of its runs, and the comparison of its runs."""
     for note in notes:
         yield Note(note)
     yield from section.blocks
@@ -101,8 +101,8 @@ def task_blocks(
 
 
 def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
-    """What the tables do not contain: runs without results, errors, and why examples have no score."""
-    # A run without results has no place in a table, but readers must see that it exists.
+    """Yield what the tables do not show: runs without results, errors, and why examples have no score."""
+    # A run without results is in no table, but readers must learn that it exists.
     without_results = [record for record in records if not record.results]
     if len(without_results) == 1:
         (record,) = without_results
@@ -131,9 +131,12 @@ def _errors(store: Store, record: RunRecord) -> Iterator[Block]:
 
 
 def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
-    """Each run against the first and against the best, on the examples they share; and the runs that share none."""
-    section_compares_itself = section.compared is not None and not section.compared
-    if len(records) == 1 or section_compares_itself:
+    """Yield tables that compare each run with the first and with the best, on the examples that they share.
+
+    A note names the runs that share no example with the first one.
+    """
+    section_compares_runs = section.compared is not None and not section.compared
+    if len(records) == 1 or section_compares_runs:
         return
     # The first run is the base, as in `lmassay compare`.
     base, *others = comparable_sides([load_side(store, record) for record in records])
@@ -144,11 +147,11 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
     unrelated: list[str] = []
     for other in others:
         if not share_examples(base, other):
-            # A run that has no examples yet has no results either, which problem_blocks reports.
+            # A run that has no examples yet has no results either; problem_blocks has reported it.
             if other.table.ids:
                 unrelated.append(other.name)
             continue
-        # Runs may share examples but no score, if all shared ones have errors in one of them.
+        # Runs may share examples but no scores: in one of them, all of these examples may have errors.
         if _share_scores(scored_ids, other):
             comparable.append(other)
     rows: Sequence[Comparison] = []
@@ -169,7 +172,7 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
 
 
 def _share_scores(scored_ids: Mapping[str, set[str]], other: Side) -> bool:
-    """Whether another run has a score of the same metric for any of these examples."""
+    """Return whether another run has a score of the same metric for at least one of these examples."""
     for metric, ids in scored_ids.items():
         if not ids.isdisjoint(other.table.by_id(metric)):
             return True

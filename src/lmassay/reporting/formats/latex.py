@@ -1,4 +1,4 @@
-"""A report as LaTeX: a document to compile, or only its tables for your own document. Tables use booktabs."""
+"""A report as LaTeX: a complete document, or only its tables for the user's own document. Tables use booktabs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lmassay.reporting.formats.content import Chapter, Pictures
 from lmassay.reporting.numbers import minus
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
-"""The commands around text that needs a font of the reader's system."""
+"""The LaTeX commands around text that needs a font of the system on which the document is compiled."""
 
 _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[margin=18mm]{geometry}
@@ -60,16 +60,16 @@ _ENGINES = {
 }
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
 MIDRULE = r"\midrule"
-# About as many lines of a table as fit on a page. A part that is still too high is scaled down by \fitted.
+# About this many lines of a table fit on a page. A part that is still too high is scaled down by \fitted.
 _MAX_LINES_PER_PAGE = 46
-# Lengths in characters from which a column of text becomes a paragraph of 4 or 7 cm.
+# A column with texts longer than this many characters becomes a column of paragraphs, 4 cm or 7 cm wide.
 _LONG, _VERY_LONG = 36, 90
-# LaTeX cannot read a path with any of these.
+# LaTeX cannot read a path that contains any of these characters.
 _NOT_IN_PATHS = frozenset("%#{}~^\\$&")
 
 
 def document(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
-    """A complete document; its first line says which program compiles it."""
+    """Return a complete document; its first line says which program compiles it."""
     parts = [r"\section*{lmassay report}", rf"Written by lmassay {escape(lmassay.__version__)}."]
     for chapter in chapters:
         parts.append(rf"\section*{{{escape(chapter.title)}}}")
@@ -83,7 +83,7 @@ def document(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> s
 
 
 def fragment(chapters: Sequence[Chapter]) -> str:
-    """Only the tables, for the user's own document, with titles and captions as comments."""
+    """Return only the tables, for the user's own document, with titles and captions as comments."""
     parts: list[str] = []
     for chapter in chapters:
         parts += _fragments(chapter.title, chapter.blocks)
@@ -91,7 +91,7 @@ def fragment(chapters: Sequence[Chapter]) -> str:
 
 
 def fragment_of(parts: Sequence[str]) -> str:
-    """Tables and comments for the user's own document, after a comment that says what the document needs."""
+    """Return tables and comments for the user's own document, after a comment that names the packages they need."""
     body = "\n".join(parts)
     head = ["% Needs \\usepackage{array,booktabs}. The interval is below each number."]
     if needs_fonts(body):
@@ -147,7 +147,7 @@ def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
 
 
 def _checked_path(path: str) -> str:
-    """The path, if LaTeX can read it."""
+    """Return the path; a UserError if LaTeX cannot read it."""
     unreadable = _NOT_IN_PATHS & set(path)
     if unreadable:
         characters = " ".join(sorted(unreadable))
@@ -159,7 +159,7 @@ def _checked_path(path: str) -> str:
 
 
 def _pages(table: Table) -> Iterator[list[TableRow]]:
-    """The rows of a table in parts that fit on a page each."""
+    """Yield the rows of a table in parts, each of which fits on a page."""
     page: list[TableRow] = []
     page_height = 0
     for row in _rows_of(table):
@@ -181,17 +181,17 @@ def _rows_of(table: Table) -> list[TableRow]:
 
 
 def _height(row: TableRow) -> int:
-    """The number of printed lines: small print takes a line each."""
+    """Return the number of printed lines: one for the text, and one for each line of small print."""
     return 1 + max((len(cell.small) for cell in row.cells), default=0)
 
 
 def tabular(table: Table) -> str:
-    """A whole table, without its caption."""
+    """Return a whole table, without its caption."""
     return _tabular(table, _rows_of(table))
 
 
 def floating_table(table: Table, label: str = "") -> str:
-    """A table as a float with its caption above it, for the user's own document; ``label`` is for references."""
+    """Return a table as a float with its caption above, for the user's own document; ``label`` is for references."""
     lines = [r"\begin{table}[t]", r"\centering", rf"\caption{{{escape(table.caption)}}}"]
     if label:
         lines.append(rf"\label{{{_checked_label(label)}}}")
@@ -209,7 +209,7 @@ def _checked_label(label: str) -> str:
 
 
 def booktabs_table(columns: str, headers: Sequence[str], rows: Sequence[str]) -> str:
-    """A booktabs table around header rows and rows that are LaTeX already."""
+    """Put a booktabs table around header rows and other rows that are already LaTeX."""
     begin = rf"\begin{{tabular}}{{{columns}}}"
     end = r"\end{tabular}"
     return "\n".join([begin, r"\toprule", *headers, MIDRULE, *rows, r"\bottomrule", end])
@@ -221,7 +221,7 @@ def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
     for number, cells in enumerate(table.headers):
         headers.append(row_text(_header_cells(cells, len(columns))))
         is_last = number == len(table.headers) - 1
-        # A cell without a text has no rule under it.
+        # A negative span tells `rules` to draw no line: there is none under a cell without text.
         under = rules([cell.span if cell.text else -cell.span for cell in cells])
         if under and not is_last:
             headers.append(under)
@@ -233,7 +233,7 @@ def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
     previous: TableRow | None = None
     for row in rows:
         if previous is not None:
-            # By identity: two rows may have the same content.
+            # Compared by identity, because two rows may have the same content.
             is_apart = any(row is first for first in first_rows_apart)
             borders_total = row.kind != previous.kind and "total" in (row.kind, previous.kind)
             if is_apart or borders_total:
@@ -246,7 +246,7 @@ def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
 
 
 def _columns(table: Table) -> list[str]:
-    """The type of each column: numbers to the right, texts to the left, long texts as paragraphs."""
+    """Return the LaTeX type of each column: numbers right-aligned, texts left-aligned, long texts as paragraphs."""
     kinds: list[str] = []
     if table.headers:
         for cell in table.headers[-1]:
@@ -278,12 +278,12 @@ def _header_cells(cells: Sequence[Cell], column_count: int) -> list[str]:
 
 
 def spanning(text: str, columns: int) -> str:
-    """A cell above several columns."""
+    """Return a header cell above several columns; ``text`` is already LaTeX."""
     return rf"\multicolumn{{{columns}}}{{c}}{{{text}}}"
 
 
 def rules(spans: Sequence[int]) -> str:
-    """Rules under header cells that span several columns; a negative span has none.
+    """Return the rules under header cells that span several columns; a cell with a negative span has none.
 
     >>> print(rules([-1, 2, 2]))
     \\cmidrule(lr){2-3} \\cmidrule(lr){4-5}
@@ -298,7 +298,7 @@ def rules(spans: Sequence[int]) -> str:
 
 
 def _printed_lines(row: TableRow, column_count: int) -> list[str]:
-    """A line of texts, followed by the lines of small print."""
+    """Return a row as printed lines: the texts of its cells, followed by their small print."""
     cells = _spread(row.cells, column_count)
     texts = []
     for column, cell in enumerate(cells):
@@ -329,7 +329,7 @@ def _cell_text(text: str, cell: Cell) -> str:
 
 
 def _styled(text: str, row: TableRow) -> str:
-    """The first cell of a row: a part is indented, a total or head is bold."""
+    """Return the first cell of a row in the style of the row: a part is indented, a total or head is bold."""
     if row.kind == "part":
         return rf"\quad {text}"
     if text and row.kind in ("total", "head"):
@@ -338,7 +338,7 @@ def _styled(text: str, row: TableRow) -> str:
 
 
 def _spread(cells: Sequence[Cell], column_count: int) -> list[Cell]:
-    """A cell for every column; a cell that spans several columns has its text in the first."""
+    """Return a cell for every column; a cell that spans several columns has its text in the first of them."""
     spread: list[Cell] = []
     for cell in cells:
         spread += [cell, *[Cell("")] * (cell.span - 1)]
@@ -347,7 +347,7 @@ def _spread(cells: Sequence[Cell], column_count: int) -> list[Cell]:
 
 
 def row_text(cells: Sequence[str]) -> str:
-    """A row of cells that are LaTeX already."""
+    """Return a row of cells that are already LaTeX."""
     first, *others = cells
     if first.startswith(("[", "*")):
         # LaTeX would read a bracket or a star as an option of the line break before it.
@@ -357,8 +357,8 @@ def row_text(cells: Sequence[str]) -> str:
 
 # --- text: special characters are escaped, accented letters and symbols become commands -------------------------------
 
-# So accents, ρ, ± and – need no font encoding and no package. Other scripts need a font that pdfTeX does not have: they
-# are put into one of two commands, so that a document can choose their font.
+# With commands, accents, ρ, ± and – need no font encoding and no package. Other scripts need a font that pdfTeX does
+# not have. They are put into one of two commands, so that the document can choose their font.
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -417,7 +417,7 @@ _SYMBOLS |= {sign: rf"\ensuremath{{^{{{plain}}}}}" for sign, plain in _RAISED.it
 _SYMBOLS |= {sign: rf"\ensuremath{{_{{{plain}}}}}" for sign, plain in _LOWERED.items()}
 _ACCENTS = {"\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0308": '"', "\u0304": "=", "\u0307": "."}
 _ACCENTS |= {"\u0306": "u", "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c", "\u0323": "d", "\u0331": "b"}
-# Letters that lose their dot under an accent.
+# Letters that have no dot under an accent, and the commands for their dotless forms.
 _DOTLESS = {"i": r"\i", "j": r"\j"}
 _LIGATURES = re.compile(r"-(?=-)|(?<=[?!])`|,(?=,)|'(?=')|`(?=`)|<(?=<)|>(?=>)")
 _BREAK = "\N{ZERO WIDTH SPACE}"
@@ -427,12 +427,12 @@ _EAST_ASIAN = re.compile(r"HANGUL|CJK|HIRAGANA|KATAKANA|BOPOMOFO|IDEOGRAPHIC|FUL
 
 
 def escape_signs(text: str) -> str:
-    """Text with LaTeX's special characters escaped, and nothing else changed."""
+    """Escape LaTeX's special characters, and change nothing else."""
     return "".join(_SPECIAL.get(character, character) for character in text)
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX prints it, in one line.
+    """Return LaTeX that prints this text, in one line.
 
     >>> print(escape("50 % ± 2, naïve ρ, --all, 한국어"))
     50 \\% \\ensuremath{\\pm} 2, na\\"{\\i}ve \\ensuremath{\\rho}, -{}-all, \\eastasian{한국어}
@@ -455,7 +455,7 @@ def escape(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """Text whose long words may be broken after punctuation.
+    """Allow line breaks after the punctuation inside long words.
 
     >>> breakable("a/b some/very/long/file/name.txt").count(_BREAK)
     5
@@ -468,12 +468,12 @@ def _with_breaks(word: re.Match[str]) -> str:
 
 
 def needs_fonts(text: str) -> bool:
-    """True if LaTeX text contains characters that pdfTeX cannot print."""
+    """Return True if LaTeX text contains characters that pdfTeX cannot print."""
     return f"\\{EAST_ASIAN}{{" in text or f"\\{OTHER}{{" in text
 
 
 def comment(text: str) -> str:
-    """A comment in one line, whatever the text contains; LaTeX would typeset what follows a line break."""
+    """Return a text as a comment in one line, because LaTeX would typeset what follows a line break."""
     characters = []
     for character in text:
         is_control = unicodedata.category(character)[0] == "C"
@@ -482,7 +482,7 @@ def comment(text: str) -> str:
 
 
 def _font_command(character: str) -> str:
-    """The command that a character needs around it: none, that of East Asian text, or that of other scripts."""
+    """Return the command that a character needs around it: EAST_ASIAN, OTHER, or "" for none."""
     category = unicodedata.category(character)
     if character.isascii() or character in _SYMBOLS or category in ("Cf", "Cs", "Cn", "Co", "Zs"):
         return ""
@@ -493,7 +493,7 @@ def _font_command(character: str) -> str:
 
 
 def _character(character: str) -> str:
-    """A character as LaTeX: escaped, as a command, or a question mark if it cannot be printed."""
+    """Return a character as LaTeX: escaped, as a command, or a question mark if it cannot be printed."""
     if character == "\0":
         return "{}"
     if character in _SYMBOLS:
@@ -510,7 +510,7 @@ def _character(character: str) -> str:
 
 
 def _accented(character: str) -> str | None:
-    """A letter with one accent as an accent command; None for any other character."""
+    """Return the accent command for a letter with one accent; None for any other character."""
     base, *accents = list(unicodedata.normalize("NFD", character))
     if not base.isascii() or len(accents) != 1 or accents[0] not in _ACCENTS:
         return None

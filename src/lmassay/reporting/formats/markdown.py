@@ -1,4 +1,4 @@
-"""A report as Markdown, with tables as GitHub and most other programs read them."""
+"""A report as Markdown, with tables in the syntax of GitHub, which most other programs read, too."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ _DIRECTION_CHANGES = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI",
 
 
 def markdown(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
-    """The report as a document with one heading per chapter; figures are included if there are files of them."""
+    """Return the report as a document with one heading per chapter.
+
+    ``pictures`` has the files of figures; a figure without a file is left out.
+    """
     return f"# lmassay report\n\nWritten by lmassay {lmassay.__version__}.\n\n{body(chapters, pictures)}"
 
 
 def body(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
-    """The chapters without the heading of the document."""
+    """Return the chapters without the heading of the document."""
     parts = []
     for chapter in chapters:
         parts.append(f"## {escape(chapter.title)}")
@@ -49,7 +52,7 @@ def body(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
 
 
 def escape(text: str) -> str:
-    """Text in one line in which Markdown sees no markup.
+    """Return a text in one line, escaped so that it contains no Markdown markup.
 
     >>> print(escape("a|b *c* s_src _d_ [x](y) 1 < 2"))
     a\\|b \\*c\\* s_src \\_d\\_ [x]\\(y) 1 \\< 2
@@ -111,12 +114,12 @@ def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
 
 
 def table_text(table: Table) -> str:
-    """One table with its caption, without a document around it."""
+    """Return one table with its caption, without a document around it."""
     return "\n\n".join(_block(table, {})) + "\n"
 
 
 def _table(table: Table) -> str:
-    # Markdown has one header row: the titles of several are joined, column by column.
+    # Markdown has only one header row, so the titles of several header rows are joined, column by column.
     column_count = 0
     for header in table.headers:
         column_count = max(column_count, sum(cell.span for cell in header))
@@ -152,7 +155,7 @@ def _cell_texts(row: TableRow, column_count: int) -> list[str]:
 
 
 def _spread(cells: Sequence[Cell], column_count: int) -> list[Cell]:
-    """A cell for every column: a cell that spans several columns is repeated."""
+    """Return a cell for every column: a cell that spans several columns is repeated."""
     spread: list[Cell] = []
     for cell in cells:
         spread += [cell] * cell.span

@@ -11,13 +11,15 @@ from typing import IO, Any
 from lmassay.types import RunRecord
 from lmassay.types.controls import replace_controls
 
-# Spreadsheets run a cell that begins with one of these as a formula; a quote in front makes it text.
+# Spreadsheets run a cell that begins with one of these as a formula. A quotation mark before it makes it text.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: Any) -> Any:
-    """A value as a cell: numbers stay numbers, None is empty, lists and mappings are JSON, text is never a formula and
-    has no control characters.
+    """Return a value as a cell.
+
+    Numbers stay numbers, None becomes an empty cell, and lists and mappings become JSON. Text can never be run as a
+    formula and has no control characters.
 
     >>> [cell(value) for value in (-0.5, None, "-0.5 points", {"a": 1})]
     [-0.5, '', "'-0.5 points", '{"a": 1}']
@@ -35,7 +37,7 @@ def cell(value: Any) -> Any:
 
 
 def write_csv(stream: IO[str], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-    """Write a line of column names and a line per row, with cells as :func:`cell` makes them.
+    """Write a line of column names and a line per row; values are converted by :func:`cell`.
 
     Returns the number of rows.
     """
@@ -49,7 +51,7 @@ def write_csv(stream: IO[str], columns: Sequence[str], rows: Iterable[Sequence[A
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """The text that :func:`write_csv` writes."""
+    """Return as text what :func:`write_csv` writes."""
     stream = io.StringIO()
     write_csv(stream, columns, rows)
     return stream.getvalue()
@@ -61,7 +63,7 @@ COLUMNS = (*_RUN_COLUMNS, *_RESULT_COLUMNS, "confidence", "signature", "tags", "
 
 
 def results_csv(records: Sequence[RunRecord]) -> str:
-    """One line per result, with the run, the interval, the counts, the signature, tags and note.
+    """Return CSV with one line per result: the run, the interval, the counts, the signature, tags and note.
 
     Numbers are not rounded; a missing number is an empty cell. A run without results has one line with its status.
     """

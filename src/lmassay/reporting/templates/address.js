@@ -1,5 +1,6 @@
-// What a reader looks at, as the part of the address after "#": examples?run=…&state=error&search=winter&row=12.
-// Texts are written out, so that a link is right even if the page is written again with other runs.
+// The state of the example browser in the part of the address after "#": examples?run=…&state=error&search=winter&row=12.
+// It has the names of runs and examples, not their numbers, so that a link still works if the page is written again with
+// other runs.
 
 const FILTERS = ["task", "run", "state", "kind", "value", "search"];
 
@@ -8,7 +9,8 @@ function parameters(root) {
   return place === root.id ? new URLSearchParams(query) : null;
 }
 
-// "push" makes a step to which the Back button returns; without it, the present step is rewritten.
+// With "push", the address becomes a new entry of the browser's history, to which the Back button returns; without it, the
+// current entry is replaced.
 function remember(root, chosen, push) {
   const query = new URLSearchParams(chosen).toString();
   const hash = `#${root.id}${query ? `?${query}` : ""}`;
@@ -16,6 +18,6 @@ function remember(root, chosen, push) {
   try {
     history[push ? "pushState" : "replaceState"](null, "", hash);
   } catch {
-    // A page inside another one may not change its address; then it cannot be linked to.
+    // A page that is embedded in another one must not change its address; then its state cannot be linked to.
   }
 }

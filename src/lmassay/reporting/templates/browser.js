@@ -1,10 +1,10 @@
-// The example browser. The document contains only the rows in view. Everything that comes from data is inserted as text,
-// never as markup.
+// The example browser. Only the rows in view are elements of the document. Everything that comes from the data is inserted
+// as text, never as markup.
 
 const SPARE = 8; // rows that are drawn above and below those in view
 const UNSORTED = { column: null, down: false };
 const WORDS_BEFORE_CHANGE = 4;
-const SHORT_TEXT = 16; // characters; a column of such texts, say letters that a model answered, is narrow
+const SHORT_TEXT = 16; // a column is narrow if no text in it has more characters, such as a column of answers by letter
 
 function widthOf({ kind, title, isShort }) {
   const column = make("col", undefined, isShort ? "short" : kind);
@@ -26,14 +26,14 @@ class Browser {
     this.columns = [];
     this.view = new Uint32Array(0);
     this.sort = UNSORTED;
-    this.cursor = -1; // the place in the view to which keys have moved
+    this.cursor = -1; // the place in the view to which the reader has moved with the keyboard
     this.chosen = -1; // the row of the data that is open
     this.height = 48;
     this.from = -1;
     this.makeColumns();
     this.listen();
     this.restore();
-    // Sorting texts takes longest, so it is done before the reader asks for it.
+    // Sorting texts is slow, so it is done in advance, while the page has nothing else to do.
     for (const column of [this.id, this.first]) whenIdle(() => this.order(column));
   }
 
@@ -50,7 +50,7 @@ class Browser {
       return { ...column("text", values, title), isShort, skip: sharedBeginnings(this.data, values) };
     };
     this.id = column("id", columns.id);
-    // Without key texts, and for rows of several evaluations, the first text and the answer.
+    // These two columns are shown for evaluations without key texts, and for rows of several evaluations.
     this.first = textColumn(Int32Array.from(texts, (own) => (own.length ? own[1] : -1)), "text");
     this.answer = textColumn(textsNamed(this.data, "answer"), "answer");
     this.keyColumns = new Map();
@@ -85,7 +85,7 @@ class Browser {
       clearTimeout(timer);
       const { name, value } = event.target;
       if (name === "search") {
-        // Wait until the reader stops typing. The Back button skips what was typed on the way.
+        // Wait until the reader stops typing. The Back button skips the searches in between.
         timer = setTimeout(() => {
           this.refresh();
           this.remember(false);
@@ -129,7 +129,7 @@ class Browser {
     addEventListener("hashchange", () => parameters(this.root) && this.restore());
   }
 
-  // Shows what the address says; without anything in the address, all rows.
+  // Sets filters, sort order and open example as the address says; all rows if it says nothing.
   restore() {
     const wanted = parameters(this.root) ?? new URLSearchParams();
     this.filters.restore(wanted);
@@ -145,7 +145,7 @@ class Browser {
     else this.close();
   }
 
-  // Writes what is shown into the address.
+  // Writes filters, sort order and open example into the address.
   remember(push) {
     const chosen = this.filters.chosen;
     const { column, down } = this.sort;
@@ -203,7 +203,7 @@ class Browser {
     return Uint32Array.from(shown);
   }
 
-  // Only scores of the evaluations that are in view, and no column that is the same in every row.
+  // Chooses the columns: only scores of the evaluations in view, and no run or state that is the same in every row.
   pickColumns() {
     const { task, run, state } = this.filters.wanted;
     const { columns } = this.data;
@@ -219,7 +219,7 @@ class Browser {
     this.columns.push(...this.scores.filter(measured));
   }
 
-  // Clicks on a header sort in ascending order, then in descending order, then not at all.
+  // The first click on a header sorts in ascending order, the second in descending order, the third not at all.
   sortBy(column) {
     if (this.sort.column !== column) this.sort = { column, down: false };
     else this.sort = this.sort.down ? UNSORTED : { column, down: true };
@@ -227,7 +227,7 @@ class Browser {
     this.remember(true);
   }
 
-  // On a narrow screen, the table has no header to click on.
+  // Fills the menu that replaces the header of the table on a narrow screen.
   offerSorting() {
     const { sort } = this.form.elements;
     const options = [new Option("as in the data", "")];
@@ -312,8 +312,8 @@ class Browser {
     return line;
   }
 
-  // The beginning of a text without what all rows share; a text that was changed begins shortly before the change, and one
-  // that begins like the text in the row above goes on where the two differ.
+  // The part of a text that a cell shows. The beginning that all rows share is left out. A text that was changed begins
+  // shortly before the change, and one that begins like the text in the row above continues where the two differ.
   inShort(column, row, above) {
     const value = column.values[row];
     const shown = make("div");
@@ -329,7 +329,7 @@ class Browser {
     if (value >= 0 && other >= 0 && other !== value) {
       const words = changedWords(this.text(value).slice(0, 2000), this.text(other).slice(0, 2000));
       const first = words.findIndex(([, changed]) => changed);
-      // Twice as many: between two words, the list has the space.
+      // Twice as many entries as words, because the list also contains the spaces between words.
       const from = Math.max(0, first - 2 * WORDS_BEFORE_CHANGE);
       if (from) shown.append("… ");
       appendChanged(shown, words.slice(from, from + 60));
@@ -356,7 +356,7 @@ class Browser {
     event.preventDefault();
   }
 
-  // Moves to a row. If an example is open, the one that was moved to takes its place.
+  // Moves the cursor to a row. If an example is open, that of the new row is opened instead.
   moveTo(place) {
     const { scroller } = this;
     this.cursor = place;
@@ -369,8 +369,8 @@ class Browser {
     this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.view[place]}`);
   }
 
-  // Opens an example. "reveal" scrolls to it on a narrow screen, where it is below the table; "remembers" writes it into
-  // the address.
+  // Opens an example. "reveal" scrolls to it on a narrow screen, where it is below the table; "remembers" says whether to
+  // write it into the address.
   choose(place, reveal, remembers = true) {
     const { detail } = this;
     const wasOpen = this.chosen >= 0;
@@ -449,14 +449,14 @@ class Browser {
   }
 }
 
-// Appends words, those that were changed in bold and underlined.
+// Appends words to an element; those that were changed are bold and underlined.
 function appendChanged(element, words) {
   for (const [word, changed] of words) element.append(changed ? make("b", word, "changed") : word);
 }
 
 const isTyping = ({ target, ctrlKey, metaKey, altKey }) => ctrlKey || metaKey || altKey || target.matches?.("input, select, textarea, [contenteditable]");
 
-// Space for the table and controls is reserved at once, so that nothing moves when they appear.
+// Reserves space for the table and controls at once, so that nothing moves when they appear.
 function makeRoom(root, wanted) {
   root.classList.toggle("waiting", wanted);
   for (const part of root.querySelectorAll(".controls, .panes, .keys")) part.hidden = !wanted;
@@ -486,7 +486,7 @@ async function open(root) {
   }
 }
 
-// The examples are read when the reader opens them, so a page with many examples opens as fast as one without.
+// The examples are read only when the reader opens their section, so a page with many examples opens quickly.
 for (const root of document.querySelectorAll("section.browser")) {
   const section = root.querySelector("details.section");
   if (section.open) open(root);
@@ -500,7 +500,7 @@ document.addEventListener("keydown", (event) => {
   root.querySelector("details.section").open = true;
   root.scrollIntoView({ block: "nearest" });
   const search = root.querySelector("[name=search]");
-  // While the examples are loading, the field cannot be seen and so cannot have the focus.
+  // While the examples are loading, the search field is hidden and cannot have the focus, so try again later.
   const focus = () => (root.classList.contains("waiting") || !root.dataset.ready ? setTimeout(focus, 50) : search.focus());
   focus();
 });

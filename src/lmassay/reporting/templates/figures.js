@@ -9,7 +9,7 @@ const PAINT = [
 ];
 const FONTS = "'Segoe UI', 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', 'Noto Sans CJK KR', 'Malgun Gothic', sans-serif";
 
-/** The rules of the page outside media queries, in the order in which later ones win, and the variables of the root. */
+/** Returns the rules of the page outside media queries, sorted so that later ones win, and the variables of the root. */
 function lightStyle() {
   const rules = [];
   const variables = new Map();

@@ -23,7 +23,7 @@ class Filters {
     return Object.fromEntries(FILTERS.map((name) => [name, this.controls[name].value]));
   }
 
-  // What is chosen as texts, for the address. The first evaluation is chosen unless the address says otherwise.
+  // The chosen values as texts, for the address. The first evaluation is the default, so it is left out of the address.
   get chosen() {
     const chosen = {};
     for (const name of FILTERS) {
@@ -42,7 +42,7 @@ class Filters {
     return name === "kind" ? this.data.groups[Number(value)].name : this.data.strings[Number(value)];
   }
 
-  // Sets the controls to what an address says. What this page does not have is left out.
+  // Sets the controls as an address says. Values that this page does not have are ignored.
   restore(parameters) {
     const first = this.has("task") && !parameters.has("run") ? 1 : 0;
     this.controls.task.selectedIndex = Math.min(first, this.controls.task.length - 1);
@@ -58,7 +58,7 @@ class Filters {
     }
   }
 
-  // Whether a control offers a choice (the first option means all).
+  // Whether a control offers a choice; its first option means "all", so it takes at least three options.
   has(name) {
     return this.controls[name].length > 2;
   }
@@ -69,7 +69,7 @@ class Filters {
     if (changed !== "state" && changed !== "value") this.offerKinds();
   }
 
-  // Offers each value with the number of its rows.
+  // Fills a control with the values of a column, each with the number of its rows.
   offer(name, column, all) {
     const select = this.controls[name];
     const before = select.value;
@@ -91,7 +91,7 @@ class Filters {
     this.offer("run", task === "" ? run : run.filter((_, row) => tasks[row] === Number(task)), "all");
   }
 
-  // Offers the groups in which rows of the chosen evaluation and run differ, and the values of the chosen group.
+  // Offers the kinds of groups in which rows of the chosen evaluation and run differ, and the values of the chosen kind.
   offerKinds() {
     const { kind: select, value } = this.controls;
     const { task, run, kind: before } = this.wanted;

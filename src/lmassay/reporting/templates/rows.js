@@ -1,5 +1,5 @@
-// The rows of the example browser: how they are unpacked, sorted and searched. Columns are typed arrays of indices into one
-// list of texts.
+// The rows of the example browser: how they are unpacked, sorted and searched. Columns are typed arrays of indices into a
+// list of all texts.
 
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 // Safari has no requestIdleCallback.
@@ -63,8 +63,8 @@ async function read(lines) {
   return { size: data.rows, keys, names: data.names, strings, searchStrings, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
 }
 
-// What a search covers: the texts of a row, its id, run and groups. Those of row r are strings[start[r]] to
-// strings[start[r + 1] - 1], as indices into the list of texts.
+// What a search covers: the texts of a row, its id, run and groups, as indices into the list of all texts. Those of row r
+// are strings[start[r]] to strings[start[r + 1] - 1].
 function parts(texts, columns, groups) {
   const start = new Uint32Array(texts.length + 1);
   const strings = [];
@@ -77,22 +77,22 @@ function parts(texts, columns, groups) {
   return { start, strings: Uint32Array.from(strings) };
 }
 
-// Whether a text has a name: "answer" is also the name of "answer (length)" and "answer 1 of 3".
-const isNamed = (text, name) => text === name || text.startsWith(`${name} (`) || (text.startsWith(name) && /^ \d+ of \d+$/.test(text.slice(name.length)));
+// Whether the full name of a text is a form of a name: "answer (length)" and "answer 1 of 3" are forms of "answer".
+const isNamed = (fullName, name) => fullName === name || fullName.startsWith(`${name} (`) || (fullName.startsWith(name) && /^ \d+ of \d+$/.test(fullName.slice(name.length)));
 
-// For each row of a task the text with a name, or -1. Without a task, the rows of all tasks.
+// Returns the text with this name for each row, or -1; with a task, only for the rows of that task.
 function textsNamed(data, name, task = -1) {
   const wanted = data.names.map((text) => isNamed(text, name));
   return Int32Array.from(data.texts, (own, row) => {
     if (task >= 0 && data.columns.task[row] !== task) return -1;
-    // Names and texts take turns.
+    // The numbers are alternately those of names and of texts.
     for (let i = 0; i < own.length; i += 2) if (wanted[own[i]]) return own[i + 1];
     return -1;
   });
 }
 
-// The words of a text, each with whether it differs from another text. Words at the beginning and at the end that both
-// texts share are the same; between them, words at the same place are compared if there are as many.
+// The words of a text, each with whether it differs from the other text. Words that both texts share at the beginning and
+// at the end are the same. Words between them count as changed, except that texts of equal length are compared word by word.
 function changedWords(text, other) {
   const words = text.split(/(\s+)/);
   const others = other.split(/(\s+)/);
@@ -110,13 +110,13 @@ function changedWords(text, other) {
 // Longer than almost any word: text of this length without a space is in a script that has none, such as Chinese.
 const MAX_WORD = 40;
 
-// Where the word begins that a position is in; the position itself in a script without spaces.
+// The beginning of the word at a position; in a script without spaces, the position itself.
 function wordStart(text, position) {
   const start = text.slice(0, position).search(/\S*$/);
   return position - start <= MAX_WORD ? start : position;
 }
 
-// How many characters at the beginning of each text are the same in all rows of a run, such as the instructions of a prompt.
+// Returns, for each text, how many characters at its beginning are the same in all rows of its run, such as instructions.
 function sharedBeginnings(data, column) {
   const first = new Map();
   const shared = new Map();
@@ -142,8 +142,8 @@ function sharedBeginnings(data, column) {
   return skip;
 }
 
-// A text from a place on, without most of what it shares with the text of the row above: questions about one story
-// differ only after the story.
+// The part of a text after "from", without most of what it shares with the text of the row above: questions about one
+// story, for example, differ only after the story.
 const SHOWN_OF_SHARED = 18;
 const MIN_SHARED_WITH_ABOVE = 60;
 function distinctPart(text, from, above) {
@@ -159,7 +159,7 @@ function distinctPart(text, from, above) {
   return `${lead}${begin} … ${inOneLine(text.slice(atWord, atWord + 240))}`;
 }
 
-// The rows in ascending order of a column. Rows without a value are separate: they come last in either direction.
+// The rows in ascending order of a column. Rows without a value are returned separately: they always come last.
 function ordered(data, { values: column, skip }) {
   const values = column instanceof Float64Array ? column : ranks(data, column, skip);
   const has = [];

@@ -4,13 +4,13 @@
 const sections = () => [...document.querySelectorAll("main details.section")];
 const menu = document.querySelector("nav details");
 
-// Opens everything that hides an element, and brings the heading of its section into view.
+// Opens all closed parts around an element, and brings the heading of its section into view.
 function reveal(id) {
   const target = document.getElementById(id);
   if (!target) return;
   const section = target.closest("details.section") ?? target.querySelector(":scope > details.section");
   const scroll = () => (target.matches(".inside") ? section : target).scrollIntoView();
-  // The example browser takes its place when its section opens, and only then the page is long enough to scroll.
+  // The example browser gets its height only when its section opens, and before that the page may be too short to scroll.
   if (section && !section.open) section.addEventListener("toggle", () => requestAnimationFrame(scroll), { once: true });
   if (section) section.open = true;
   for (let around = target; around; around = around.parentElement) if (around.matches("details")) around.open = true;
@@ -41,13 +41,13 @@ for (const button of document.querySelectorAll("nav button[data-open]")) {
   button.addEventListener("click", () => {
     const open = button.dataset.open === "true";
     for (const details of sections()) details.open = open;
-    // What a section hides in turn, without examples and configurations of single runs.
+    // The parts inside sections, too, but not single examples and the configurations of single runs.
     for (const details of document.querySelectorAll("main details.part")) details.open = open || details.hasAttribute("data-open");
     if (menu) menu.open = false;
   });
 }
 
-// Browsers that know no ::details-content print only what is open.
+// Browsers without support for ::details-content print only what is open.
 let closed = [];
 addEventListener("beforeprint", () => {
   closed = [...document.querySelectorAll("main details:not([open])")].filter((details) => !details.closest(".browser, .unprinted"));
