@@ -51,7 +51,7 @@ def test_an_unknown_metric_is_named_with_its_neighbour():
 
 
 def test_no_examples_have_no_score():
-    with pytest.raises(ValueError, match="without examples"):
+    with pytest.raises(ValueError, match="no examples to score"):
         scores(("acc",), [], [])
 
 

@@ -1,6 +1,9 @@
 """Does it learn from a few examples? Few-shot methods under FewNLU's protocol (Zheng et al. 2022).
 
-This module declares the evaluation; importing it is cheap. Your own task begins with::
+The protocol divides the labelled examples into train and dev several times, selects the hyper-parameters with the best
+mean dev score, and reports the mean test score of the selected ones.
+
+This module only declares the evaluation, so importing it is cheap. The file of your own task begins with::
 
     from lmassay.evaluations.fewshot import PVP, DataProcessor, InputExample
 """
@@ -43,8 +46,8 @@ __all__ = [
     "open_task",
 ]
 
-# Public names and the modules that define them; they are imported on first use.
-_HOMES = {
+# Public name → the module that defines it, which is imported when the name is first used.
+_DEFINED_IN = {
     "DataProcessor": "tasks.processors",
     "EncodedText": "tasks.pvp",
     "InputExample": "tasks.examples",
@@ -83,15 +86,15 @@ METRICS = (
         "gain over no examples",
         bounds=(-1.0, 1.0),
         chance=0.0,
-        meaning="How much higher the score is after a few examples than without any, on the same tests.",
+        meaning="The score after a few examples minus the score without any, on the same test examples.",
     ),
     Metric(
         "ooc",
         "out-of-choice rate",
         better="lower",
         bounds=_RATE,
-        meaning="The share of test examples to which a prompted model gave no label: another answer, a refusal, an "
-        "answer that was cut off. The other metrics are computed over the remaining tests.",
+        meaning="The share of test examples for which a prompted model's answer could not be read as a label: it was "
+        "another text, a refusal, or cut off. The other metrics are computed over the remaining test examples.",
         verdict=True,
     ),
     Metric(
@@ -100,7 +103,7 @@ METRICS = (
         better="lower",
         bounds=_RATE,
         meaning="The share of test examples whose prompts the model cannot read, because they are longer than its "
-        "window. It is reported if there are any; the other metrics are computed over the remaining tests.",
+        "window. It is reported if there are any; the other metrics are computed over the remaining test examples.",
     ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
 )
@@ -136,9 +139,9 @@ evaluation = Evaluation(
                 "A figure agrees if a t-test at the 5 % level finds no difference between the two means over four "
                 "splits. If no standard deviation was published, ours is used for both.",
                 "FewNLU's own file of 64 examples is not in the catalogue; train and dev32 of FewGLUE are used "
-                "instead, which are presumably the same examples except for WSC.",
-                "iPET, Noisy Student and the combined method are not part of this command: the setting that each "
-                "builds upon is published for PET only.",
+                "instead. These are presumably the same examples, except for WSC.",
+                "iPET, Noisy Student and their combination are not part of this command: the setting that they build "
+                "upon is published for PET only.",
             ),
         ),
     ),
@@ -257,6 +260,6 @@ evaluation = Evaluation(
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _DEFINED_IN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_DEFINED_IN[name]}"), name)

@@ -1,4 +1,4 @@
-"""Baselines that learn nothing from the texts: every real method must score higher than these."""
+"""Baselines that do not read the texts. A method that learns something must score higher than these."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MajorityClassifier(TrainedClassifier):
         self._label_counts = label_counts
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-        """The label counts of the training set, once per example."""
+        """The label counts of the training set as scores, the same for every example."""
         import numpy as np
 
         return np.tile(np.asarray(self._label_counts, dtype=float), (len(examples), 1))
@@ -59,7 +59,7 @@ class RandomClassifier(TrainedClassifier):
         n_labels = len(self._label_counts)
         rows = np.zeros((len(examples), n_labels))
         for row, example in zip(rows, examples, strict=True):
-            # Seeded by the example itself, so that neither the order nor the number of examples matters.
+            # The seed depends on the example itself, so its label does not depend on which examples come before it.
             rng = random.Random(digest(self._seed, example.guid, example.text_a, example.text_b))
             (drawn_label,) = rng.choices(range(n_labels), weights=self._label_counts)
             row[drawn_label] = 1.0

@@ -1,4 +1,4 @@
-"""Few-shot on the card: the configurations that it runs, and the headline number."""
+"""The few-shot evaluation on the report card: the configurations that the card runs, and the headline number."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from lmassay.types.wording import counted
 GAIN = "gain"
 _LIMITS = (
     "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
-    "their gain cover other labelled examples and other tests; those of other scores cover the same tests only."
+    "their gain say how much they may change with other labelled examples and other test examples; intervals of other "
+    "scores, with other labelled examples but the same test examples."
 )
 _LIMITS_OF_TASKS = (
-    "Of several settings of a task, the one with the best dev score counts. The interval covers other labelled "
-    "examples and other tests of these tasks, not other tasks."
+    "Of several settings of a task, the one with the best dev score counts. The interval says how much the mean may "
+    "change with other labelled examples and other test examples of these tasks, but not with other tasks."
 )
 _BASELINES = ("majority", "random")
-# The default of icl, which a configuration without the option uses.
+# How many examples icl shows if a configuration does not say so.
 _DEFAULT_SHOTS = 8
 _DATA = Path(__file__).parent / "card_data"
-# By size of the card: numbers of demonstrations, splits and updates.
+# By size of the card: numbers of examples in the prompt, of splits, and of updates.
 _SHOTS = {"quick": [0, 8], "standard": [0, 4, 8], "full": [0, 2, 4, 8, 16]}
 _SPLITS = {"quick": 4, "standard": 4, "full": 8}
 _STEPS = {"quick": 8, "standard": 16, "full": 32}
@@ -43,7 +44,10 @@ _QUICK_TESTS = 48
 
 
 def variants(size: str) -> list[CardVariant]:
-    """Film reviews to label after a few examples, shown in the prompt or, if that is impossible, trained on."""
+    """The configurations for a card of this size, on short reviews that are part of lmassay.
+
+    The examples are shown in the prompt or, if the model does not support that, trained on.
+    """
     task: dict[str, Any] = {"name": "fewshot", "data": "reviews.yaml", "labelled": ["train"]}
     if size == "quick":
         task["test_examples"] = _QUICK_TESTS
@@ -79,7 +83,7 @@ def variants(size: str) -> list[CardVariant]:
 # --- on published data ------------------------------------------------------------------------------------------------
 
 _FEWGLUE = "fewglue"
-# Tasks with a pattern that ends with its mask, so that a model that reads from left to right can answer.
+# Task → a pattern that ends with its mask, so that a model that reads from left to right can answer.
 _PATTERNS = {"copa": 0, "wic": 0, "cb": 4, "rte": 4, "boolq": 0}
 _TASKS = {
     "quick": ("copa", "wic"),
@@ -93,7 +97,10 @@ _MAX_SEQ_LENGTH = 128
 
 
 def published_variants(request: CardRequest) -> list[CardVariant]:
-    """Tasks of FewGLUE after a few examples, shown in the prompt or, if that is impossible, trained on."""
+    """The configurations for a card on published data: tasks of FewGLUE.
+
+    The examples are shown in the prompt or, if the model does not support that, trained on.
+    """
     by_logprobs = []
     by_choices = []
     by_text = []
@@ -133,7 +140,7 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
 
 
 def sample_marks(model: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return what replaces the placeholder of the method: without a model, a class that counts words."""
+    """What replaces METHOD in the sample: in-context learning or, without a model, a class that counts words."""
     if model is None:
         return {"METHOD": {"name": "@DATA@/my_method.py:SharedWords", "power": [1, 2]}}
     return {"METHOD": {"name": "icl", "shots": 2, "pattern": 0}}
@@ -143,7 +150,7 @@ def sample_marks(model: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The gain over no examples; of several tasks on one card, the mean of their gains."""
+    """The gain over no examples; if the card has several tasks, the mean of their gains."""
     by_data: dict[str, list[RunRecord]] = {}
     for record in records:
         by_data.setdefault(str(record.depends_on.get("data", "")), []).append(record)
@@ -160,9 +167,9 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def _mean_of_tasks(parts: Sequence[Headline], records: Sequence[RunRecord]) -> Headline:
-    """The mean over the tasks that have a headline.
+    """The headline for several tasks: the mean over those that have a headline of their own.
 
-    If only one task has a headline, or not all headlines are gains, return that of the first task, with its name.
+    If only one task has one, or not all of them are gains, return the headline of the first task, with its name.
     """
     first = parts[0]
     if len(parts) == 1 or any(part.metric != GAIN for part in parts):
@@ -209,7 +216,7 @@ def _mean_references(records: Sequence[RunRecord], parts: Sequence[Headline], af
                         values.append(result.value)
                     break
         if len(values) == len(parts):
-            rows.append(ReferenceRow(label, sum(values) / len(values), "on the same tests"))
+            rows.append(ReferenceRow(label, sum(values) / len(values), "on the same test examples"))
     if not rows:
         return []
     title = metric_of(parts[0].records[0], metric).display_title
@@ -227,11 +234,14 @@ def _is_majority(record: RunRecord) -> bool:
 
 
 def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The gain over no examples of the configuration with the best dev score; its score if there is no baseline."""
+    """The headline of one task: the gain over no examples of the configuration with the best dev score.
+
+    Without a run to compare with, it is the score of that configuration. None if no run learns from examples.
+    """
     learned = [record for record in records if _learns(record)]
     if not learned:
         return None
-    # Selected by dev, never by test: the best of several test scores would be too good.
+    # Selected by its dev score, because the best of several test scores would be too high.
     record = max(learned, key=_dev_score)
     metric = next(iter(record.design.headline or [ACCURACY]))
     result = record.result(metric)
@@ -270,14 +280,14 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     if _shows_none(baseline):
         title = "gain over no examples"
         meaning = (
-            f"How much higher its {score} on new examples is than without examples, on the same tests; 0 "
+            f"How much higher its {score} on new examples is than without examples, on the same test examples; 0 "
             "if it learns nothing from the examples."
         )
     else:
         title = "gain over the most frequent label"
         meaning = (
             f"How much higher its {score} on new examples is than that of always giving the most frequent label, on "
-            "the same tests."
+            "the same test examples."
         )
     method = "" if gain.estimate is None else gain.estimate.method
     return Headline(
@@ -296,7 +306,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
 
 
 def _gain(store: Store, baseline: RunRecord, record: RunRecord, metric: str) -> Comparison | None:
-    """The paired difference; None if the runs have nothing in common."""
+    """The paired difference between the two runs; None if they have no examples in common."""
     try:
         rows = compare_runs(load_side(store, baseline), [load_side(store, record)], [metric])
     except UserError:
@@ -305,7 +315,10 @@ def _gain(store: Store, baseline: RunRecord, record: RunRecord, metric: str) -> 
 
 
 def _baseline(record: RunRecord, baselines: Sequence[RunRecord]) -> RunRecord | None:
-    """The run without examples and with the same options; else any run without examples; else the majority label."""
+    """The run to compare with: one without examples in the prompt, if possible with otherwise the same options.
+
+    If there is none, the run that always gives the most frequent label; None if that is missing as well.
+    """
     _, own_options = _method_of(record)
     without_examples = [other for other in baselines if _shows_none(other)]
     for other in without_examples:
@@ -351,7 +364,7 @@ def _learns(record: RunRecord) -> bool:
 
 
 def _described(record: RunRecord, *, name_pattern: bool = False) -> str:
-    """What the model was given to learn from; ``name_pattern`` adds the pattern that examples were written with."""
+    """What a run learned from, such as "8 examples shown"; ``name_pattern`` adds the pattern of the prompt."""
     name, options = _method_of(record)
     if name == "icl":
         shots = options.get("shots", _DEFAULT_SHOTS)

@@ -6,5 +6,8 @@ from lmassay.interchange.exports import Export
 
 
 def trainings_export() -> Export:
-    """Few-shot runs have no logs of lm-evaluation-harness: its samples are examples, and these runs score splits."""
+    """Few-shot runs cannot be exported as logs of lm-evaluation-harness.
+
+    Such a log has one entry per test example, while the rows of a few-shot run are splits.
+    """
     return Export(has_logs=False)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 AnswerBy = Literal["logprobs", "choices", "generate"]
-# What each way to answer needs, in the order in which ``auto`` tries them.
+# Way to answer → what the model must be able to do for it, in the order in which ``auto`` tries them.
 _NEEDS: dict[AnswerBy, frozenset[str]] = {
     "logprobs": frozenset({"logprobs"}),
     "choices": frozenset({"generate", "choices"}),
@@ -31,9 +31,10 @@ _NEEDS: dict[AnswerBy, frozenset[str]] = {
 _SEPARATOR = "\n\n"
 # Patterns from this number on repeat the others with several words per label; they are not suggested.
 _FIRST_REPEATED_PATTERN = 10
-# The parser names choices by letters. No letters are shown, so it gets characters that no answer contains.
+# The parser of answers identifies choices by letters, but the prompt shows none. So the choices get characters that no
+# answer contains (from Unicode's private use area), starting with this one.
 _FIRST_LETTER = 0xE100
-# With ``choices`` the server allows only the label words, so this limit need only be longer than any of them.
+# With ``choices`` the server allows only the label words, so this limit only has to be longer than any of them.
 _TOKENS_OF_A_CHOICE = 16
 
 
@@ -70,7 +71,7 @@ class InContext(PromptMethod):
         return self._answer_by != "logprobs"
 
     def choose_for(self, model: Model) -> None:
-        """With ``answer_by: auto``, choose the first way to answer that the model can do."""
+        """With ``answer_by: auto``, choose the first way to answer that the model supports."""
         if not self._is_automatic:
             return
         for answer_by, needs in _NEEDS.items():
@@ -80,7 +81,7 @@ class InContext(PromptMethod):
                 return
 
     def notes(self) -> list[str]:
-        """Say which way to answer was chosen, unless it is by log-probabilities."""
+        """Which way to answer was chosen by ``auto``; empty if it is the usual one, by log-probabilities."""
         if not self._is_automatic or self._answer_by == "logprobs":
             return []
         if self._answer_by == "choices":
@@ -109,7 +110,8 @@ class InContext(PromptMethod):
             )
         example = next(iter(task.examples("train")))
         if self._answer_by == "generate":
-            # A chat model sees the text on both sides of a blank. An unknown pattern is an error.
+            # A chat model sees the text on both sides of a blank, so any pattern will do. This call raises an error if
+            # the pattern does not exist.
             self._question_text(task, example)
             return
         if _ends_with_mask(task, example, self.pattern):
@@ -203,7 +205,10 @@ class InContext(PromptMethod):
         return task.chat.instruction.replace(ANSWERS, answers)
 
     def _question_text(self, task: NluTask, example: InputExample) -> str:
-        """The example in the task's own words for chat models, else in the pattern with a blank at its mask."""
+        """The question about an example, as a chat model sees it.
+
+        If the task has its own wording for chat models, that is used; else the pattern, with a blank for its mask.
+        """
         if task.chat.question:
             return task.chat.text(example.meta["fields"])
         before, after = task.cloze_text(example, self.pattern)
@@ -223,7 +228,7 @@ class InContext(PromptMethod):
         return self._candidates(task, example)[label]
 
     def _label_answers(self, task: NluTask) -> list[str]:
-        """The answer that means each label: a word of the pattern, or what the task tells chat models to answer."""
+        """The answer for each label: its first word in the pattern, or the task's own answer for chat models."""
         if self._answer_by == "generate" and task.chat.answers:
             return [task.chat.answers[label] for label in task.labels]
         return [task.verbalize(label, self.pattern)[0] for label in task.labels]
@@ -238,7 +243,7 @@ class InContext(PromptMethod):
         return choices
 
     def _demonstrations(self, inputs: TrainingInputs) -> list[InputExample]:
-        """Equally many examples of each label as far as possible, in an order that the seed draws."""
+        """The examples to show: as far as possible equally many of each label, in a random order (by the seed)."""
         rng = random.Random(inputs.seed)
         by_label: dict[Any, list[InputExample]] = {}
         for example in inputs.train:
@@ -258,7 +263,7 @@ class InContext(PromptMethod):
 
 
 def _ends_with_mask(task: NluTask, example: InputExample, pattern: int) -> bool:
-    """Whether nothing but punctuation follows the mask."""
+    """Whether nothing but punctuation follows the mask of the pattern."""
     _, after = task.cloze_text(example, pattern)
     return not any(character.isalnum() for character in after)
 
@@ -283,13 +288,13 @@ def _normalised(text: str) -> str:
 
 
 def _label_scores(task: NluTask, example: InputExample, scores: Sequence[float]) -> list[float]:
-    """Scores of labels from scores of candidates.
+    """The score of each label, from the scores of the candidates.
 
     For ReCoRD, label 0 gets the score of the best wrong entity and label 1 that of the best right one.
     """
     if task.kind != "entities":
         return list(scores)
-    # Below all log-probabilities, for a question without right (or wrong) entities.
+    # Lower than any log-probability; it remains if a question has no right (or no wrong) entities.
     best_wrong = best_right = -1e9
     for entity, score in zip(task.choice_texts(example), scores, strict=True):
         if entity in example.meta["answers"]:

@@ -1,7 +1,7 @@
 """Trained models on disk: written by the process that trained them, read to label new texts or to test them again.
 
-A kept model is a folder in Hugging Face's format: weights as safetensors, config, tokenizer. ``lmassay.json`` says how
-to use it: task, method with its pattern and words, labels, seeds. It needs neither the data nor the run.
+A kept model is a folder in Hugging Face's format: weights as safetensors, config, tokenizer. ``lmassay.json`` describes
+how to use it: task, method with its pattern and words, labels, seeds. The data and the run are not needed for that.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ CARD = "lmassay.json"
 """The file that describes a kept model."""
 _TASK_FILE = "task.yaml"
 _FORMAT = 1
-# Parts of a training's spec that do not decide which kept weights fit it: what it is tested on, and the version of the
-# trainer, so that models that an earlier version kept can be tested again.
+# Entries of a training's spec that do not influence its weights, or should not count: what it is tested on, and the
+# version of the trainer, so that models that an earlier version kept can still be used.
 _NOT_IDENTIFYING = ("test", "version")
-# Files that trainings are tested on, unless they are among the labelled parts.
+# The data files that trainings are usually tested on.
 _TEST_FILES = ("dev", "test")
 
 
@@ -63,8 +63,8 @@ def keep(
     """Write the classifier with its best weights to a folder, which appears only when it is complete.
 
     ``dev_scores`` has the dev scores of each of the classifier's ``choices`` (the weights that an evaluation ratio
-    selects), or one entry for a classifier without choices. A choice does not always know its own: a training that is
-    not evaluated before its end keeps the last weights without computing them.
+    selects), or one entry for a classifier without choices. They are passed separately, because ``Choice.dev`` is empty
+    for a training that simply keeps its last weights.
     """
     best = max(range(len(dev_scores)), key=lambda number: _mean(dev_scores[number]))
     if classifier.choices:
@@ -72,7 +72,7 @@ def keep(
 
     def fill(new_folder: Path) -> None:
         classifier.save(new_folder)
-        # ``save`` may have written a file with the course of the training, which is merged into the card.
+        # ``save`` may have written the course of the training to the same file; it is merged into the description.
         course = _read_json(new_folder / CARD) if (new_folder / CARD).is_file() else {}
         card = {**_description(inputs, spec, base_dir, new_folder), "training": folder.name, **course}
         card["dev"] = dict(dev_scores[best])
@@ -90,7 +90,8 @@ def _description(inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path
     task = inputs.task
     name, given_options = split_spec(spec["method"], "task.method")
     method = as_method(build("method", spec["method"], base_dir, "task.method"))
-    # All options, so that a later version with other defaults reads the texts in the same way.
+    # All options are written, including defaults, so that a later version with other defaults encodes texts in the
+    # same way.
     checked = options_model(current_registry().get("method", name, base_dir)).model_validate(given_options)
     options = checked.model_dump(mode="json")
     words = {}
@@ -119,7 +120,10 @@ def _description(inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path
 
 
 def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
-    """The task as ``open_task`` finds it later. A YAML file is copied into the folder, without its ``data``."""
+    """The name by which ``open_task`` finds the task later.
+
+    A YAML file is copied to the folder, without its key ``data``.
+    """
     if data.endswith((".yaml", ".yml")):
         description = dict(read_yaml(base_dir / Path(data).expanduser()).data)
         description.setdefault("name", Path(data).stem)
@@ -134,7 +138,7 @@ def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
 
 
 def training_identity(spec: Mapping[str, Any]) -> str:
-    """What a training depends on, without what it is tested on."""
+    """A digest of everything that a training's weights depend on, without what it is tested on."""
     parts = {name: value for name, value in spec.items() if name not in _NOT_IDENTIFYING}
     files = {}
     for name, file_digest in spec["files"].items():
@@ -142,7 +146,7 @@ def training_identity(spec: Mapping[str, Any]) -> str:
         if is_trained_on or name not in _TEST_FILES:
             files[name] = file_digest
     parts["files"] = files
-    # Only the name: the same task may be in another folder now. Its contents are among the files.
+    # Only the name counts, because the same task may be in another folder now. Its contents are among the files.
     parts["data"] = Path(spec["data"]).name
     return digest(parts)
 
@@ -152,15 +156,15 @@ def training_identity(spec: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class KeptModel:
-    """A kept model that was found on the disk; nothing is loaded yet."""
+    """A kept model on disk. Its weights are loaded by ``classifier``."""
 
     folder: Path
     card: Mapping[str, Any]
 
     @property
     def dev(self) -> dict[str, float]:
-        """The dev scores of its weights; empty if no examples were held out."""
-        # Models that an earlier version kept have only the scores of the choice.
+        """The dev scores of its weights; empty if there was no dev set."""
+        # Earlier versions wrote the scores only as part of the choice.
         return dict(self.card.get("dev") or self.card.get("choice", {}).get("dev", {}))
 
     @property
@@ -219,14 +223,17 @@ def kept_models(models: Path) -> dict[str, KeptModel]:
         try:
             kept_model = open_kept(card.parent)
         except LmassayError:
-            # A foreign or damaged folder is not a kept model.
+            # Other folders and damaged models are left out.
             continue
         by_identity[str(kept_model.card["identity"])] = kept_model
     return by_identity
 
 
 def matching(training: Train, model: Model, models: Mapping[str, KeptModel]) -> KeptModel | None:
-    """What is kept of a training of this model, whatever it was tested on; None if there is nothing."""
+    """The kept model that this training of ``model`` produced, whatever it was tested on; None if there is none.
+
+    ``models`` are the kept models by the identity of their training, as ``kept_models`` returns them.
+    """
     kept_model = models.get(training_identity(training.spec))
     if kept_model is None or kept_model.card["base_weights"] != weights_digest(model):
         return None
@@ -234,7 +241,7 @@ def matching(training: Train, model: Model, models: Mapping[str, KeptModel]) -> 
 
 
 def weights_digest(model: Model) -> str:
-    """What identifies the weights of the model that a training starts from."""
+    """A digest that identifies the weights of the model that a training starts from."""
     identity = model.identity()
     return str(identity.get("weights") or digest(dict(identity)))
 

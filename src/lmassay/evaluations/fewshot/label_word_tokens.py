@@ -25,9 +25,10 @@ class LabelWordTokens:
     words: Mapping[str, Sequence[str]]
     """Label → its words."""
     tokenizer: Any
+    """A tokenizer of transformers."""
 
     def description(self) -> str:
-        """Such as ``rte, pattern 0: Yes → ĠYes (1 token), No → ĠNo (1 token)``."""
+        """A line of text such as ``rte, pattern 0: Yes → ĠYes (1 token), No → ĠNo (1 token)``."""
         words = []
         for _, word, ids in self._words():
             tokens = self.tokenizer.convert_ids_to_tokens(ids)
@@ -36,9 +37,9 @@ class LabelWordTokens:
         return f"{self.task.name}, pattern {self.pattern}: {', '.join(words)}"
 
     def check(self, *, reads_left_to_right: bool) -> None:
-        """Raise an UnsuitableModel for words outside the vocabulary, and for labels with the same tokens.
+        """Raise an UnsuitableModel if a word is not in the vocabulary, or if two labels have the same tokens.
 
-        If the model ``reads_left_to_right``, no label's word may begin with the word of another label either.
+        If the model ``reads_left_to_right``, the word of a label must not begin with the word of another label either.
         """
         self._require_known_words()
         label_of_tokens: dict[tuple[tuple[int, ...], ...], str] = {}
@@ -54,9 +55,11 @@ class LabelWordTokens:
             self._require_no_prefixes()
 
     def _require_known_words(self) -> None:
-        unknown = special_ids(self.tokenizer)
+        """Raise an UnsuitableModel if a word is not in the vocabulary."""
+        # A part of a word that the vocabulary lacks becomes the unknown token, which is a special one.
+        special = special_ids(self.tokenizer)
         for label, word, ids in self._words():
-            if not ids or any(token in unknown for token in ids):
+            if not ids or any(token in special for token in ids):
                 raise UnsuitableModel(
                     f"{self._where}: the word '{word}' for the label '{label}' is not in the vocabulary of this model "
                     f"(it becomes {self._spelled(ids) or 'nothing'})",
@@ -64,10 +67,15 @@ class LabelWordTokens:
                 )
 
     def _require_no_prefixes(self) -> None:
-        """By the chain rule, a sequence of tokens is never more probable than a shorter one that it begins with."""
+        """Raise an UnsuitableModel if the word of a label begins with the word of another label.
+
+        By the chain rule, a sequence of tokens is never more probable than its beginning, so a model that reads from
+        left to right could never prefer the longer word.
+        """
         single_words: dict[str, tuple[int, ...]] = {}
         for label, words in self._tokens_by_label().items():
-            # The score of a label with several words is their mean, which can exceed that of any other word.
+            # A label with several words is not checked. Its score is the mean over its words, so it can be the highest
+            # score even if one of the words begins with the word of another label.
             if len(words) == 1:
                 single_words[label] = words[0]
         for label, word in single_words.items():
@@ -81,13 +89,14 @@ class LabelWordTokens:
                     )
 
     def _tokens_by_label(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Label → the token ids of each of its words."""
         tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
         for label, _, ids in self._words():
             tokens[label] = (*tokens.get(label, ()), tuple(ids))
         return tokens
 
     def _words(self) -> Iterator[tuple[str, str, list[int]]]:
-        """Label, word and tokens."""
+        """(label, word, token ids) of every word."""
         cached = CachedTokenizer.of(self.tokenizer)
         for label, words in self.words.items():
             for word in words:

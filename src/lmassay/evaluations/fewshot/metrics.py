@@ -1,7 +1,7 @@
 """Metrics of few-shot tasks.
 
-Most compare predicted labels (indices in ``task.labels``): accuracy, F1, macro-F1, exact match per question. Those of
-ReCoRD compare the texts that answer its questions.
+Accuracy, F1, macro-F1 and exact match per question compare predicted labels with true ones; a label is given as its
+index in ``task.labels``. The metrics of ReCoRD compare the texts that answer its questions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def scores(
     predictions: Sequence[int],
     questions: Sequence[Hashable | None] | None = None,
 ) -> dict[str, float]:
-    """Each metric by its name; ``questions`` say which answers belong together for ``em``.
+    """The value of each metric, by its name.
+
+    ``questions`` has the id of each example's question. Only ``em`` needs it: it counts the questions whose answers are
+    all right.
 
     >>> scores(("acc", "f1"), [1, 0, 1, 1], [1, 1, 1, 0])
     {'acc': 0.5, 'f1': 0.6666666666666666}
@@ -46,13 +49,13 @@ def scores(
     if len(true) != len(predicted):
         raise ValueError(f"{len(true)} labels, but {len(predicted)} predictions")
     if not len(true):
-        raise ValueError("no score without examples")
+        raise ValueError("there are no examples to score")
     by_name = {}
     for name in metrics:
         if name == "em":
             by_name[name] = exact_match(true, predicted, questions)
         else:
-            by_name[name] = _PLAIN[name](true, predicted)
+            by_name[name] = _LABEL_METRICS[name](true, predicted)
     return by_name
 
 
@@ -62,10 +65,10 @@ def task_scores(
     logits: Sequence[Sequence[float]],
     answers: Sequence[str] | None = None,
 ) -> dict[str, float]:
-    """The task's metrics for label scores; empty if examples have no labels.
+    """The task's metrics by name, from the label scores of each example; empty if an example has no label.
 
-    ``answers`` are the chosen texts of a task without fixed labels (ReCoRD). Its metrics compare texts; if these are
-    unknown, only the accuracy can be computed.
+    ``answers`` are the chosen texts of a task without fixed labels (ReCoRD). Its metrics compare texts, so without
+    ``answers`` only its accuracy can be computed.
     """
     if not examples or any(example.label is None for example in examples):
         return {}
@@ -79,13 +82,13 @@ def task_scores(
         return scores(names, labels, predictions)
     questions = [task.question(example) for example in examples]
     if None in questions:
-        # The task has no questions that several answers belong to.
+        # In this task no examples belong to a common question.
         return scores(task.metrics, labels, predictions)
     return scores(task.metrics, labels, predictions, questions)
 
 
 def _entity_scores(task: NluTask, examples: Sequence[InputExample], answers: Sequence[str]) -> dict[str, float]:
-    """The metrics of a task without fixed labels, by comparing the chosen texts with all right ones."""
+    """The metrics of a task without fixed labels: the chosen texts are compared with all right answers."""
     right_answers = [example.meta["answers"] for example in examples]
     by_name = answer_scores(answers, right_answers)
     selected: dict[str, float] = {}
@@ -98,43 +101,44 @@ def _entity_scores(task: NluTask, examples: Sequence[InputExample], answers: Seq
 def scores_of_answered(
     task: NluTask, examples: Sequence[InputExample], logits: Sequence[Sequence[float] | None]
 ) -> dict[str, float]:
-    """The task's metrics over the examples with a usable answer (None: without); empty if there are none.
+    """The task's metrics over the examples that have a usable answer; empty if none has one.
 
-    Exact match is over the questions whose answers are all usable.
+    ``logits`` has None in place of the label scores of an example without a usable answer. Exact match is computed over
+    the questions whose examples all have one.
     """
     answered: list[InputExample] = []
-    answers: list[Sequence[float]] = []
+    answered_logits: list[Sequence[float]] = []
     incomplete_questions: set[str | None] = set()
     for example, row in zip(examples, logits, strict=True):
         if row is None:
             incomplete_questions.add(task.question(example))
             continue
         answered.append(example)
-        answers.append(row)
-    by_name = task_scores(task, answered, answers)
+        answered_logits.append(row)
+    by_name = task_scores(task, answered, answered_logits)
     if "em" not in by_name or not incomplete_questions:
         return by_name
-    # Exact match is by question: one that lacks an answer is neither right nor wrong.
+    # A question that lacks an answer is neither right nor wrong, so exact match leaves it out.
     complete_examples = []
-    complete_answers = []
-    for example, row in zip(answered, answers, strict=True):
+    complete_logits = []
+    for example, row in zip(answered, answered_logits, strict=True):
         if task.question(example) not in incomplete_questions:
             complete_examples.append(example)
-            complete_answers.append(row)
-    of_complete = task_scores(task, complete_examples, complete_answers)
+            complete_logits.append(row)
+    scores_of_complete = task_scores(task, complete_examples, complete_logits)
     del by_name["em"]
-    if "em" in of_complete:
-        by_name["em"] = of_complete["em"]
+    if "em" in scores_of_complete:
+        by_name["em"] = scores_of_complete["em"]
     return by_name
 
 
 def predicted_label(logits: Sequence[float]) -> int:
-    """The index of the largest score; the first of equal ones."""
+    """The index of the label with the largest score; of several with the same score, the first."""
     return max(range(len(logits)), key=logits.__getitem__)
 
 
 def check_metrics(metrics: Sequence[str]) -> None:
-    """Raise a ConfigError for a name that no metric has."""
+    """Raise a ConfigError if one of the names is not that of a metric."""
     for name in metrics:
         if name not in METRICS:
             raise ConfigError(f"there is no metric '{name}'{did_you_mean(name, METRICS)}")
@@ -175,28 +179,30 @@ def exact_match(labels: LabelIndices, predictions: LabelIndices, questions: Sequ
     return sum(is_correct.values()) / len(is_correct)
 
 
-_PLAIN: dict[str, Callable[[LabelIndices, LabelIndices], float]] = {
+# The metrics that need nothing but the true and the predicted labels.
+_LABEL_METRICS: dict[str, Callable[[LabelIndices, LabelIndices], float]] = {
     "acc": accuracy,
     "f1": f1,
     "f1-macro": macro_f1,
 }
-METRICS = (*_PLAIN, "em")
+METRICS = (*_LABEL_METRICS, "em")
 
 
 def _label_indices(values: Sequence[int], name: str) -> LabelIndices:
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iub":
-        raise ValueError(f"the {name} must be whole numbers, the indices of labels in their list")
+        raise ValueError(f"the {name} must be whole numbers: the index of each label in the list of labels")
     return array.astype(np.int64)
 
 
-# --- ReCoRD: a chosen entity against the right texts, as SuperGLUE compares them --------------------------------------
+# --- ReCoRD: comparing a chosen entity with the right answers, as SuperGLUE does --------------------------------------
 
 
 def answer_scores(chosen: Sequence[str], right: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Exact match and token F1, each the best over a question's right answers, mean over questions.
+    """Exact match and F1 over words, means over questions.
 
-    ``acc`` is exact match under the name that other tasks use for the share of correct answers.
+    A question may have several right answers; the one that gives the chosen text the highest value counts. ``acc`` is
+    the same as exact match, under the name that other tasks use for the share of correct answers.
 
     >>> answer_scores(["the Bhutto family"], [["Bhutto", "Benazir Bhutto"]])
     {'acc': 0.0, 'f1': 0.6666666666666666, 'em': 0.0}
@@ -218,7 +224,7 @@ def answer_scores(chosen: Sequence[str], right: Sequence[Sequence[str]]) -> dict
 
 
 def token_f1(chosen: str, right: str) -> float:
-    """The harmonic mean of precision and recall over words.
+    """The F1 of a chosen text: the harmonic mean of precision and recall over its words.
 
     >>> token_f1("Benazir Bhutto", "Bhutto")
     0.6666666666666666
@@ -232,7 +238,7 @@ def token_f1(chosen: str, right: str) -> float:
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, articles and repeated spaces."""
+    """The text in lower case, without punctuation, articles and repeated spaces."""
     without_punctuation = text.lower().translate(_PUNCTUATION)
     without_articles = _ARTICLES.sub(" ", without_punctuation)
     return " ".join(without_articles.split())

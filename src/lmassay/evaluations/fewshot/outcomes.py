@@ -1,4 +1,4 @@
-"""From the outcomes of trainings to the scores of a run and the results of a report."""
+"""Turns the outcomes of trainings into the scores of a run, and these scores into the results of a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from lmassay.statistics.table import ScoreTable
     from lmassay.types import Replicates
 
-    Mask = NDArray[np.bool_]
+    RowMask = NDArray[np.bool_]
+    """Which rows of a table are meant."""
 
 ACCURACY = "acc"
 """The metric that is the share of test examples with the right label."""
@@ -35,7 +36,7 @@ OUT_OF_CHOICE = "ooc"
 """The share of test examples whose answers cannot be read as a label."""
 NOT_ASKED = "not_asked"
 """The share of test examples whose prompts the model cannot read."""
-# Numbers of updates are reported next to the scores, but without an interval.
+# These are numbers of updates. They are reported next to the scores, but without an interval.
 _COUNTS = ("updates", "chosen_step")
 _NO_READABLE_ANSWER = "none: no answer can be read as a label"
 _NO_ANSWERED_PROMPT = "none: the model cannot read any of the prompts"
@@ -45,7 +46,10 @@ _ROUNDING = 1e-9
 
 
 def eval_ratios_of(method: Method) -> list[float | None]:
-    """The evaluation ratios that each training of a method serves; ``[None]`` if there is only one."""
+    """The evaluation ratios that each training of a method serves; ``[None]`` if there is only one.
+
+    An evaluation ratio is the share of all updates between two evaluations on the dev set (``Method.eval_ratios``).
+    """
     ratios = method.eval_ratios
     if ratios is None or isinstance(ratios, int | float) or len(ratios) == 1:
         return [None]
@@ -57,9 +61,9 @@ class NotAsked:
     """The examples that a prompted model was not asked about because it cannot read their prompts, with the reasons."""
 
     dev: Sequence[str] = ()
-    """One reason per dev example."""
+    """The reason for each dev example that was not asked about."""
     test: Mapping[int, str] = field(default_factory=dict)
-    """The index of a test example → the reason."""
+    """The index of a test example that was not asked about → the reason."""
 
 
 # --- the score of a training ------------------------------------------------------------------------------------------
@@ -73,11 +77,11 @@ def score(
     tested: Sequence[InputExample],
     not_asked: NotAsked = NotAsked(),  # noqa: B008 - frozen
 ) -> Score:
-    """Metrics on dev and test of a training, or of several whose logits are averaged.
+    """The metrics on dev and test of a training, or of several trainings whose logits are averaged.
 
     ``outcomes`` has one stored outcome per training. ``every`` is the evaluation ratio whose choice of weights counts:
     see :func:`eval_ratios_of`. ``dev`` and ``tested`` are the dev and test examples, in the order of the logits. If
-    there are several trainings, their sizes, updates, losses and dev curve are those of the first.
+    there are several trainings, the numbers of examples, updates, losses and dev curve are those of the first one.
     """
     choices = [_choice(outcome, every) for outcome in outcomes]
     first_outcome = outcomes[0]
@@ -126,7 +130,7 @@ def score(
             values["chosen_step"] = float(first_choice["step"])
 
     if not_asked.test and values:
-        # Without any other score, the example stays unscored.
+        # If there is no other score, this one is left out too, so that the row counts as unscored.
         values[NOT_ASKED] = len(not_asked.test) / len(tested)
 
     details = {
@@ -147,7 +151,9 @@ def score(
 
 
 def _no_answer_reason(n_asked: int, not_asked: Sequence[str]) -> str:
-    """Why there is no score if no answer can be read; ``not_asked`` are the reasons for which examples were left out.
+    """Why there is no score, if no answer can be read as a label.
+
+    ``n_asked`` is how many examples the model was asked about; ``not_asked`` has the reason for each other example.
 
     >>> _no_answer_reason(2, ["prompt too long"])
     'none of 2 answers can be read as a label; 1 example not asked: prompt too long'
@@ -156,7 +162,7 @@ def _no_answer_reason(n_asked: int, not_asked: Sequence[str]) -> str:
     if n_asked:
         reasons.append(f"none of {n_asked} answers can be read as a label")
     for reason, count in Counter(not_asked).items():
-        # If nothing was asked, the reason alone is shown: it is the same for every split.
+        # If nothing was asked, the reason is shown without a number, so that the text is the same for every split.
         reasons.append(f"{counted(count, 'example')} not asked: {reason}" if n_asked else reason)
     return "; ".join(reasons)
 
@@ -168,10 +174,10 @@ def _per_test_scores(
     on_test: Mapping[str, float],
     not_asked: NotAsked,
 ) -> PerTestScores:
-    """Which test examples were right, and which answers cannot be read as a label.
+    """For each test example, whether it was labelled correctly and whether its answer could be read as a label.
 
-    ReCoRD's accuracy compares texts, so it need not be the share of right labels. It then has no scores of single
-    examples.
+    ReCoRD's accuracy compares texts, so it may differ from the share of right labels. In that case the accuracy has no
+    scores of single examples.
     """
     scores: dict[str, list[int | None]] = {}
     is_out_of_choice: list[int | None] = []
@@ -186,10 +192,11 @@ def _per_test_scores(
             else:
                 is_right.append(int(task.labels.index(str(example.label)) == prediction))
         answered = [right for right in is_right if right is not None]
-        if isclose(sum(answered) / len(answered), on_test[ACCURACY], abs_tol=_ROUNDING):
+        accuracy_by_labels = sum(answered) / len(answered)
+        if isclose(accuracy_by_labels, on_test[ACCURACY], abs_tol=_ROUNDING):
             scores[ACCURACY] = is_right
             if len(on_test) == 1:
-                # With a single metric the test score is that metric.
+                # If the task has a single metric, the test score is that metric.
                 scores["test"] = is_right
     # Questions about one passage are not independent.
     group_numbers: dict[str, int] = {}
@@ -197,21 +204,21 @@ def _per_test_scores(
     for example in tested:
         groups.append(group_numbers.setdefault(task.group(example), len(group_numbers)))
     if len(group_numbers) == len(tested):
-        # Every test example is its own group: they are independent.
+        # Every test example is its own group, so they are independent.
         groups = []
     tests = digest([(example.guid, example.label) for example in tested])
     return PerTestScores(tests, scores, groups)
 
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:
-    """The choice of an evaluation ratio; if ``every`` is None, the only one."""
+    """The weights that a training chose under an evaluation ratio; if ``every`` is None, its only choice."""
     choices: Sequence[Mapping[str, Any]] = outcome["choices"]
     if every is None:
         return choices[0]
     for choice in choices:
         if choice["every"] == every:
             return choice
-    # Without a dev set there is one choice, whatever the ratios.
+    # Without a dev set there is only one choice, however many ratios were given.
     if len(choices) == 1:
         return choices[0]
     raise PluginError(f"the method's classifier has no choice for {every:g}, one of the eval_ratios in its options")
@@ -239,10 +246,10 @@ def mean_logits(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]
 def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, replicates: Replicates) -> list[Result]:
     """Means over trainings, with their standard deviations and confidence intervals.
 
-    If there are several evaluation ratios, overall results are those of the ratio with the best mean dev score. Each
-    ratio also has its own results, and those of a pattern are means over all ratios. The confidence interval of an
-    accuracy accounts for the choice of the labelled examples and of the test examples; that of any other score only for
-    the choice of the labelled examples.
+    If there are several evaluation ratios, the overall results are those of the ratio with the best mean dev score.
+    Each ratio also has its own results, and the results of each pattern are means over all ratios. The confidence
+    interval of an accuracy accounts for the choice of the labelled examples and of the test examples; the interval of
+    any other score accounts only for the choice of the labelled examples.
     """
     names = [*metrics, OUT_OF_CHOICE]
     if len(metrics) > 1:
@@ -251,7 +258,7 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
     for metric in metrics:
         names.append(f"dev_{metric}")
     names += _COUNTS
-    # If no answer can be read as a label, these metrics have no value. They are listed nevertheless, so that a reader
+    # If no answer can be read as a label, these metrics have no value. They are reported without one, so that a reader
     # sees that they are missing.
     expected = {*metrics, "dev"} if table.has(OUT_OF_CHOICE) or table.has(NOT_ASKED) else set()
     reported = [name for name in names if table.has(name) or name in expected]
@@ -273,9 +280,9 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
 
 
 def _mean_result(
-    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, part: Mask | None
+    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, part: RowMask | None
 ) -> Result:
-    """The mean of a metric over a part of the trainings (all if ``part`` is None)."""
+    """The mean of a metric over the trainings in ``part``, or over all of them if it is None."""
     counts = table.counts(metric, part)
     if not counts[0]:
         method = ""
@@ -294,7 +301,10 @@ def _mean_result(
 
 
 def _share_not_asked(table: ScoreTable, metrics: Sequence[str]) -> Result:
-    """The mean share of tests that were not asked, over all splits that have any score; most splits have none."""
+    """The mean share of test examples that the model was not asked about, over all splits that have any score.
+
+    A split that records no such share has asked about all its test examples, so it counts as 0.
+    """
     import numpy as np
 
     shares = table.column(NOT_ASKED)
@@ -308,8 +318,11 @@ def _share_not_asked(table: ScoreTable, metrics: Sequence[str]) -> Result:
     return Result(NOT_ASKED, "overall", value, None, None, n_scored, n_error, n_unscored, method=_DESCRIPTION)
 
 
-def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Mask | None) -> Estimate:
-    """Patterns and repetitions of one split are not independent trials, so they are averaged first."""
+def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: RowMask | None) -> Estimate:
+    """The mean over splits with its uncertainty.
+
+    Patterns and repetitions of one split are not independent trials, so they are averaged first.
+    """
     import numpy as np
 
     correlation = replicates.correlation.get(metric, 0.0)
@@ -324,9 +337,12 @@ def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Mask
     return mean_of_repetitions(np.array(means), correlation, _UNIT_INTERVAL)
 
 
-def _best_eval_ratio(table: ScoreTable) -> Mask | None:
-    """The part of the table with the highest mean dev score, the first of equals; None without several ratios."""
-    best_part: Mask | None = None
+def _best_eval_ratio(table: ScoreTable) -> RowMask | None:
+    """The rows of the evaluation ratio with the highest mean dev score; None unless there are several ratios.
+
+    Of several ratios with the same score, the first one is taken.
+    """
+    best_part: RowMask | None = None
     best_score = float("-inf")
     for _, part in table.parts("every"):
         has_dev_scores = table.counts("dev", part)[0] > 0
@@ -336,8 +352,8 @@ def _best_eval_ratio(table: ScoreTable) -> Mask | None:
     return best_part
 
 
-def _spread(table: ScoreTable, metric: str, part: Mask | None) -> list[Result]:
-    """The standard deviation over trainings, as FewNLU reports it; empty for a single training."""
+def _spread(table: ScoreTable, metric: str, part: RowMask | None) -> list[Result]:
+    """A result with the standard deviation over trainings, as FewNLU reports it; empty for a single training."""
     from lmassay.evaluations.fewshot.protocol import estimates
 
     values = table.values(metric, part)
@@ -349,7 +365,7 @@ def _spread(table: ScoreTable, metric: str, part: Mask | None) -> list[Result]:
 
 
 def option_text(value: Any) -> str:
-    """An option's value for a label."""
+    """The value of an option as text, for names of configurations."""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list):

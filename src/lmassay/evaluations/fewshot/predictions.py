@@ -1,4 +1,4 @@
-"""Labels for examples, from the logits of trained classifiers."""
+"""Labels new examples with kept models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def predictions(
     logits_of_models: list[list[list[float]]] = []
     answers: list[str] | None = None
     for model in models:
-        # Loaded one after the other, so that only one model is in memory.
+        # Models are loaded one after the other, so that only one of them is in memory.
         classifier = model.classifier(task, device=device)
         logits_of_model = []
         for row in classifier.logits(examples):

@@ -1,8 +1,8 @@
-"""FewNLU's published numbers (Zheng et al. 2022) on 64 labelled examples, with its settings.
+"""Reproduces FewNLU's published numbers (Zheng et al. 2022) for 64 labelled examples, with FewNLU's settings.
 
-For PET, the original's scripts say which setting was selected on each task; these settings are run. For the other
-methods only the search space is known, so the whole search is run and the setting with the best dev score is selected,
-as in the paper.
+For PET, FewNLU's scripts say which setting was selected on each task, so only these settings are run. For the other
+methods only the search space is known. The whole search is run, and the setting with the best dev score is selected, as
+in the paper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmassay.types import OVERALL, RunRecord
 
 _ALBERT = "albert-xxlarge-v2"
 _DEBERTA = "microsoft/deberta-v2-xxlarge"
-# Weights that a token is multiplied with: 12 · width² in each layer. ALBERT applies the same layer twelve times.
+# How many weights each token is multiplied with: 12 · width² per layer. ALBERT applies the same layer twelve times.
 _WEIGHTS = {_ALBERT: 12 * 12 * 4096**2, _DEBERTA: 48 * 12 * 1536**2}
 _LEARNING_RATES = {_ALBERT: [1e-5, 2e-5], _DEBERTA: [1e-5, 5e-6]}
 _MICRO_BATCH = {_ALBERT: 8, _DEBERTA: 2}
@@ -32,24 +32,24 @@ _BATCH = 16
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A task of the table: its metrics, the search space of its patterns, and its size for the estimate."""
+    """A task of the published table: its metrics, its patterns, and its size, from which the work is estimated."""
 
     title: str
     metrics: Mapping[str, str]
-    """Our name of a metric → the table's."""
+    """lmassay's name of a metric → its name in the published table."""
     patterns: int
-    """The search covers the patterns 0 to this number - 1."""
+    """The number of patterns that the search covers, counted from 0."""
     max_seq_length: int = 256
     tokens: int = 0
     """Tokens per example, measured on FewGLUE with the tokenizer of SmolLM2."""
     tests: int = 0
-    """Test examples."""
+    """The number of test examples."""
     dev: int = 32
-    """Dev examples of a split. MultiRC has several answers per question, each of which is an example."""
+    """The number of dev examples in a split. In MultiRC each of a question's several answers is an example."""
     has_words_as_answers: bool = False
-    """True if the answer consists of words of the text, which ADAPET fills in one example at a time."""
+    """True if the answer consists of words of the text (COPA, WSC). ADAPET then has one example per micro-batch."""
     excuse: str = ""
-    """Why our number may differ from the published one."""
+    """Why the number that lmassay computes may differ from the published one."""
 
 
 _ACCURACY = {"acc": "accuracy"}
@@ -91,11 +91,11 @@ _PUBLISHED: Mapping[tuple[str, str], str] = {
     ("cls", _DEBERTA): "59.49 49.55 54.08 68.30 60.10 75.42 34.23 53.13 85.25",
     ("cls", _ALBERT): "55.01 53.97 50.82 67.97 52.18 59.95 18.86 52.64 64.25",
 }
-# We have the standard deviations over splits only for this row (Table 2 of the paper).
+# Standard deviations over splits are published only for this row (Table 2 of the paper).
 _PUBLISHED_STDS: Mapping[tuple[str, str], str] = {
     ("pet", _DEBERTA): "0.78 2.41 1.34 3.72 4.91 1.86 3.04 4.87 2.94",
 }
-# What the original's scripts note as the best setting: learning rate, updates, pattern, evaluation ratio.
+# PET's best setting on each task according to FewNLU's scripts: learning rate, updates, pattern, evaluation ratio.
 _SELECTED: Mapping[str, Mapping[str, tuple[float, int, int, float]]] = {
     _DEBERTA: {
         "boolq": (1e-5, 250, 1, 0.02),
@@ -135,7 +135,7 @@ def _cells(row: str, task: str) -> list[str]:
 
 
 def fewnlu() -> list[ReproductionPart]:
-    """All methods of the leaderboard that do not train generations of teachers, on each of its tasks, by model."""
+    """All methods of the leaderboard that train no generations of teachers, with each model and on each task."""
     parts: list[ReproductionPart] = []
     for model in (_DEBERTA, _ALBERT):
         for method in _TITLES:
@@ -149,7 +149,7 @@ def _part(method: str, task: str, model: str) -> ReproductionPart:
     options = {**_shared_options(definition, task, model), **_method_options(method, task, model)}
     variants = [options]
     if method == "ptuning":
-        # The learning rate of the prompt follows that of the model.
+        # The learning rate of the prompt depends on that of the model, so they are not varied independently.
         variants = []
         for rate in _LEARNING_RATES[model]:
             prompt_rate = 1e-5 if rate == 5e-6 else 1e-4
@@ -180,7 +180,7 @@ def _shared_options(definition: _Task, task: str, model: str) -> dict[str, Any]:
         "micro_batch": 1 if task == "multirc" else _MICRO_BATCH[model],
         "eval_batch": 16 if task == "multirc" else 32,
         "max_seq_length": definition.max_seq_length,
-        # Repeats the loop and the optimizer of the original.
+        # This repeats FewNLU's training loop and optimizer.
         "reference": True,
     }
     if model == _DEBERTA:
@@ -231,27 +231,30 @@ def _method_options(method: str, task: str, model: str) -> dict[str, Any]:
 
 
 def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) -> Work:
-    """The tokens that all trainings of a part train on and read."""
+    """An estimate of the work of a part: how many tokens its trainings learn from, and how many they only read."""
     trained_tokens = 0.0
     read_tokens = 0.0
     for options in variants:
         updates: list[int] = []
         for steps in _as_list(options["max_steps"]):
             updates += [steps] * _combinations(options, without="max_steps")
-        # An evaluation ratio of 0.02 evaluates the dev set after every 2 % of the training, hence 1 / ratio times, and
-        # it is evaluated once more with the chosen weights.
+        # With an evaluation ratio of 0.02 the dev set is evaluated after every 2 % of the training, hence 1 / ratio
+        # times. It is evaluated once more with the chosen weights.
         evaluations = 1 + 1 / min(_as_list(options["eval_ratios"]))
         for steps in updates:
             labelled = steps * _BATCH * definition.tokens
-            # The masked words of as many unlabeled examples are trained on as well.
+            # With masked language modelling, as many unlabeled examples are trained on as well.
             trained_tokens += 2 * labelled if options.get("lm_training") else labelled
-            # The tests are read once, after training; the dev examples at every evaluation.
+            # The test examples are read once, after training; the dev examples are read at every evaluation.
             read_tokens += (evaluations * definition.dev + definition.tests) * definition.tokens
     return Work(_WEIGHTS[model], _SPLITS * read_tokens, _SPLITS * trained_tokens)
 
 
 def _combinations(options: Mapping[str, Any], without: str) -> int:
-    """How many settings the lists of options make; one training serves all evaluation ratios."""
+    """How many trainings the lists among the options lead to; the option ``without`` is left out.
+
+    Lists of evaluation ratios do not count, because one training serves all of them.
+    """
     number = 1
     for name, value in options.items():
         if name not in (without, "eval_ratios"):
@@ -267,7 +270,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _figures(method: str, task: str, model: str, records: Sequence[RunRecord]) -> list[ReproducedFigure]:
-    """The test scores of the setting with the best dev score, the first of equals."""
+    """The test scores of the setting with the best dev score, next to the published ones."""
     definition = _TASKS[task]
     selected = max(records, key=_dev_score)
     published = _cells(_PUBLISHED[method, model], task)
@@ -299,9 +302,8 @@ def _dev_score(record: RunRecord) -> float:
 
 
 def _tolerance(record: RunRecord, metric: str, published_std: float | None) -> float:
-    """How far two means over four splits may be apart at the 5 % level (t-test), in points.
-
-    If the published deviation is not known, it is taken to be the same as ours.
+    """How far two means over four splits may be apart without differing in a t-test at the 5 % level, in points.
+    If the published standard deviation is not known, it is taken to be the same as that of the record.
     """
     spread = record.result(f"{metric}.std", OVERALL)
     own_std = 0.0 if spread is None or spread.value is None else 100 * spread.value

@@ -1,4 +1,4 @@
-"""The search space of a configuration: lists of choices and ranges of numbers, from which each trial draws."""
+"""The search space of a configuration: lists of choices and ranges of numbers, from which each trial takes values."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from lmassay.plugins.options import inner_model, nested_kind, options_model
 from lmassay.plugins.registry import current_registry
 from lmassay.running.config import ConfigFile, RunConfig, base_folder, expand, takes_list
 
-# A search compares dev scores, so only options that leave the task the same may be searched.
+# Only options below these keys may be searched: a search compares dev scores, so data and splits must stay the same.
 SEARCHED = ("task.method", "task.regime", "model")
 MAX_CHECKED = 2000
-"""A space with more combinations than this is not checked as a whole before the search."""
+"""If a space has more combinations than this, they are not all checked before the search."""
 _RANGE_KEYS = {"low", "high", "log", "step"}
 
 
 class OptionSampler(Protocol):
-    """Decides what a configuration leaves open; ``name`` is the key that is decided about."""
+    """Chooses a value for each list and range of a configuration. ``name`` is the key of the list or range."""
 
     def choice(self, name: str, count: int) -> int:
-        """The index of one of ``count`` values."""
+        """Choose one of ``count`` values; returns its index."""
 
     def number(self, name: str, number_range: Range) -> float:
-        """A number of the range."""
+        """Choose a number of the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both included; whole numbers only if the option takes no others."""
+    """Numbers from ``low`` to ``high``, both included."""
 
     low: float
     high: float
     log: bool = False
     step: float | None = None
     whole: bool = False
+    """Whether the range has whole numbers only, because the option takes no others."""
 
     def values(self, name: str) -> list[float]:
         """All numbers of the range, for a grid."""
@@ -54,7 +55,7 @@ class Range:
         count = math.floor((self.high - self.low) / step + 1e-9) + 1
         values: list[float] = []
         for number in range(count):
-            # Multiplied, because 0.1 added three times is not 0.3; rounded for the same reason.
+            # The step is multiplied and the value rounded, because with floats 0.1 added three times is not 0.3.
             value = self.low + number * step
             values.append(int(value) if self.whole else float(f"{value:.12g}"))
         return values
@@ -62,7 +63,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A configuration with choices and ranges in it."""
+    """A configuration that contains lists of choices and ranges."""
 
     file: ConfigFile
 
@@ -72,20 +73,20 @@ class Space:
         return self.file.path.resolve().parent
 
     def drawn(self, sampler: OptionSampler) -> RunConfig:
-        """One run, with everything that is open decided by the sampler."""
+        """One run, with the values that the sampler chooses."""
         return self._runs(self._decided(sampler))[0]
 
     def grid(self) -> list[RunConfig]:
-        """Every combination."""
+        """One run for every combination of values."""
         return self._runs(self._decided(_GridLists(Range.values)))
 
     def checked(self) -> RunConfig:
-        """The first of all runs. Errors in the values that are searched are raised."""
+        """Check the values that are searched, and return the first of all runs; a ConfigError if one is not valid."""
         first_values = _FirstValues()
         first = self.drawn(first_values)
         if not first_values.n_decisions:
             raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
-        # Of ranges only the ends are checked: if both are valid, so is everything between.
+        # Only both ends of a range are checked: if they are valid, so is everything between them.
         ends = self._decided(_GridLists(lambda number_range, name: [number_range.low, number_range.high]))
         if _count_combinations(ends) <= MAX_CHECKED:
             self._runs(ends)
@@ -95,7 +96,7 @@ class Space:
         return expand(data, self.folder, self.file.locate, self.file.path.stem)
 
     def _decided(self, sampler: OptionSampler | _GridLists) -> dict[str, Any]:
-        """The configuration without ranges, and without choices unless the sampler keeps lists."""
+        """The configuration with a chosen value for each list and range. ``_GridLists`` keeps lists instead."""
         decided = {}
         for key, value in self.file.data.items():
             if key in ("task", "model"):
@@ -113,7 +114,7 @@ class Space:
 
 @dataclass(slots=True)
 class _FirstValues:
-    """Takes the first of all values, and counts the decisions."""
+    """A sampler that takes the first value of everything, and counts how many lists and ranges there are."""
 
     n_decisions: int = 0
 
@@ -129,17 +130,19 @@ class _FirstValues:
 
 @dataclass(frozen=True, slots=True)
 class _GridLists:
-    """Instead of a sampler: nothing is decided. Lists of choices are kept, and ranges become lists."""
+    """Given in place of a sampler if no values should be chosen: lists of choices are kept, and ranges become lists."""
 
     values: Callable[[Range, str], Sequence[float]]
+    """Returns the numbers that replace a range; its second parameter is the key of the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Decider:
-    """Walks through the options of a plug-in and decides what is open.
+    """Walks through the options of a plug-in and lets the sampler choose a value for each list and range.
 
-    In all methods ``key`` is the key in the file, and ``name`` also says which entry of a list it is about:
-    ``task.method[0].learning_rate``. Options of different entries are different decisions.
+    In all methods ``key`` is the key in the file, such as ``task.method.learning_rate``. ``name`` also says which entry
+    of a list it belongs to: ``task.method[0].learning_rate``. Under this name the sampler is asked, because the options
+    of different entries are chosen independently.
     """
 
     base: Path
@@ -154,7 +157,7 @@ class _Decider:
             plugins = [{**value, "name": plugin_name} for plugin_name in value["name"]]
             return self.plugin(kind, plugins, key, name)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-            # A bare name. Anything else is reported when the run is checked.
+            # This is a name without options. Any other value is not valid, which is reported when the run is checked.
             return value
         try:
             model = options_model(current_registry().get(kind, value["name"], self.base))
@@ -174,7 +177,7 @@ class _Decider:
         return decided
 
     def _option(self, value: Any, field: Any, key: str, name: str) -> Any:
-        """One option: a plug-in, a list of choices, a group of options, a range, or a plain value."""
+        """The chosen value of an option: a plug-in, a list of choices, a group of options, a range or a plain value."""
         plugin_kind = nested_kind(field)
         if plugin_kind is not None:
             return self.plugin(plugin_kind, value, key, name)
@@ -194,7 +197,10 @@ class _Decider:
         return value
 
     def _from_list(self, values: list[Any], key: str, name: str, decide: Callable[[Any, str], Any]) -> Any:
-        """One value of a list of choices; with ``_GridLists``, the list with all its values decided."""
+        """One value of a list of choices; with ``_GridLists``, the whole list.
+
+        ``decide`` chooses the values inside an entry, which may itself have lists and ranges.
+        """
         if not values:
             raise ConfigError(f"{key}: the list is empty; give at least one value")
         if len(values) > 1:
@@ -259,7 +265,7 @@ def number_kinds(annotation: Any) -> set[type]:
 
 
 def takes_mapping(annotation: Any) -> bool:
-    """Whether a mapping may be the value itself."""
+    """Whether the option takes a mapping as its value, so that ``{low: …, high: …}`` need not be a range."""
     kind = typing.get_origin(annotation) or annotation
     if isinstance(kind, type) and issubclass(kind, Mapping):
         return True
@@ -268,7 +274,7 @@ def takes_mapping(annotation: Any) -> bool:
 
 def _number(value: Any, key: str, is_whole: bool) -> float:
     if isinstance(value, str):
-        # YAML reads 1e-5 as text; only 1.0e-5 is a number for it.
+        # YAML 1.1 reads 1e-5 as text; only 1.0e-5 is a number there.
         with suppress(ValueError):
             value = float(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -293,7 +299,7 @@ def _not_searched(key: str) -> str:
 
 
 def _count_combinations(data: Any) -> int:
-    """An upper bound for the number of runs that a configuration with lists makes."""
+    """An upper bound for the number of runs that a configuration with lists leads to."""
     if isinstance(data, list):
         return sum(map(_count_combinations, data)) or 1
     if isinstance(data, dict):

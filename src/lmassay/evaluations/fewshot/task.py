@@ -1,8 +1,9 @@
 """The few-shot evaluation: how well does a model learn from a few examples, and do dev scores predict test scores?
 
 A run is one configuration of hyper-parameters. Its examples are trainings: one per split, pattern and repetition. A
-request asks for one training, and its score is how well the trained classifier does on dev and test. A method that
-trains nothing (``PromptMethod``) has one example per split, and its requests are questions to the model.
+request stands for one training, and the scores of the example are those of the trained classifier on dev and test. For
+a method that trains nothing (``PromptMethod``), a run has one example per split, and its requests are questions to the
+model about the dev and test examples of the split.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ from lmassay.types.wording import counted
 
 Part = Literal["dev", "test", "dev32"]
 LabelledPart = Literal["train", "dev32", "dev", "test"]
-# Why an answer of a prompted model is unusable, as the report says it, by the reason why the model stopped. An answer
-# that ended normally ("stop") is unusable if it does not name a label.
+# Why the model stopped → why its answer is unusable, in the words of the report. An answer that ended normally ("stop")
+# is unusable if it does not name a label.
 _REASONS: dict[Finish, str] = {
     "stop": "out of choice",
     "length": "cut off",
@@ -76,8 +77,8 @@ _REASONS: dict[Finish, str] = {
     "too_long": "prompt too long",
     "not_text": "half a surrogate pair in the prompt",
 }
-# The reasons for which a model was not asked at all. Nothing is known about its answer, so the example is not out of
-# choice either.
+# For these reasons the model was not asked at all. Nothing is known about its answer, so the example does not count in
+# the out-of-choice rate either.
 _NOT_ASKED: frozenset[Finish] = frozenset({"too_long", "not_text"})
 
 
@@ -91,8 +92,9 @@ class Splits(BaseModel):
     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
     stratify: bool = False
     grouped: bool = True
-    """Whether examples of one group, such as a passage, stay together. If False, only FewNLU's smaller groups do
-    (``NluTask.original_group``), so that questions about one passage of BoolQ, MultiRC or ReCoRD may be divided."""
+    """Whether examples of one group, such as the questions about one passage, stay together. If False, only FewNLU's
+    smaller groups do (``NluTask.original_group``): questions about one passage of BoolQ, MultiRC or ReCoRD may then be
+    divided between train and dev."""
 
 
 class FewShot(Task):
@@ -184,24 +186,25 @@ class FewShot(Task):
         self._data_dir = data_dir
         self._base = base_dir
         self._method_spec = method
-        self._options = splits
+        self._split_options = splits
         self._regime = regime
         self._given_labelled = labelled
         self._labelled_limit = None if labelled_examples is None else {"first": labelled_examples, "seed": seed}
         self._given_test = test
         self._test_limit = test_examples
-        self._unlabeled = None if unlabeled is None else {"first": unlabeled, "seed": seed}
+        self._unlabeled_limit = None if unlabeled is None else {"first": unlabeled, "seed": seed}
         self._extra = extra
-        self._relabel = relabel_extra
+        self._relabel_extra = relabel_extra
         self._seed = seed
         self._sampler_seeds = sampler_seeds
         self._keep = keep
         self._model: Model | None = None
-        self._first_too_long = ""
+        self._too_long_text = ""
         self._method: Method = as_method(build("method", method, base_dir, "task.method"))
         self.trains = not isinstance(self._method, PromptMethod)
         self.needs = self._method.needs
-        # A split has hundreds of questions; a refusal costs one of them, not the split.
+        # A split has hundreds of questions. If the model refuses to answer one of them, only that question is left out,
+        # not the whole split.
         self.scores_unusable = not self.trains
         regime_name = "" if regime.name == "default" else f" {regime.name}"
         # If the method is in a file, its folder is left out of the label; the path would make tables too wide.
@@ -212,7 +215,7 @@ class FewShot(Task):
 
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
-        """Splits are the clusters: patterns and repetitions of one split are not independent trials."""
+        """The clusters are the splits, because patterns and repetitions of one split are not independent trials."""
         headline = [*self._task.metrics, "dev"]
         if isinstance(self._method, PromptMethod) and self._method.answers_in_words:
             headline.append(outcomes.OUT_OF_CHOICE)
@@ -225,9 +228,9 @@ class FewShot(Task):
 
     @property
     def requests_each(self) -> int | None:  # type: ignore[override]  # depends on the method and the data
-        """The trainings behind a score, or a prompt method's questions about the dev and test examples of a split.
+        """How many trainings a score needs; for a prompt method, how many questions a split needs at most.
 
-        Splits may differ in size, so the largest one counts.
+        None if that is not known before the run.
         """
         if not isinstance(self._method, PromptMethod):
             return self._regime.trainings_per_score
@@ -243,13 +246,13 @@ class FewShot(Task):
         return max(known_counts, default=None)
 
     def choose_for(self, model: Model) -> None:
-        """Let a prompt method choose how to ask this model."""
+        """Let a prompt method choose how it asks this model."""
         if isinstance(self._method, PromptMethod):
             self._method.choose_for(model)
             self.needs = self._method.needs
 
     def check(self) -> None:
-        """Raise a UserError for data, method, regime and splits that cannot work together."""
+        """Raise a UserError if data, method, regime and splits do not fit together."""
         for part in [*self._labelled, self._test_part]:
             self._task.examples(part)
         # FewNLU can also report scores on dev32, a part of which it has trained on.
@@ -290,7 +293,7 @@ class FewShot(Task):
             words.check(reads_left_to_right=not model.sees_right)
 
     def notes(self) -> list[str]:
-        """How a prompt method asks, and warnings about the data.
+        """The notes of a prompt method, which say how the model is asked, and warnings about the data.
 
         The warnings are about labels that a split lacks, splits that are equal, groups that are in both train and dev,
         and test examples without labels.
@@ -300,7 +303,8 @@ class FewShot(Task):
             method_notes = list(self._method.notes())
         if self._is_model_informed:
             return method_notes
-        # A cloze learns from right referents only (WSC), so wrong ones are missing in train by design.
+        # In WSC, a method that fills a mask (a cloze) learns from right referents only, so it is intended that wrong
+        # ones are missing in train.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")
         warnings = [
             *missing_label_warnings(self._splits, self._units, labels=self._task.labels, parts=parts),
@@ -318,7 +322,7 @@ class FewShot(Task):
                 warnings.append(
                     f"split {number}: {leaked} groups of examples that belong together are in train and in dev"
                 )
-        prefix = f"{self._task.name}, {strategy_name(self._options.strategy)}"
+        prefix = f"{self._task.name}, {strategy_name(self._split_options.strategy)}"
         return [*method_notes, *(f"{prefix}: {warning}" for warning in warnings)]
 
     def facts(self) -> list[str]:
@@ -350,7 +354,7 @@ class FewShot(Task):
         return sum(1 for _ in self.examples())
 
     def examples(self) -> Iterator[Example]:
-        """One example per training (or group of trainings that answer together) and evaluation ratio."""
+        """One example per training and evaluation ratio; trainings whose logits are averaged share an example."""
         for group in self._training_groups:
             split = self._splits[group.key.split]
             for every in outcomes.eval_ratios_of(self._method):
@@ -381,7 +385,7 @@ class FewShot(Task):
         return self._groups_by_id[example.inputs["unit"]].members
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        """Metrics on dev and test for each training or group of trainings."""
+        """The metrics on dev and test of each training, or of the group of trainings whose logits are averaged."""
         scores = []
         for example, answers in zip(examples, responses, strict=True):
             if isinstance(self._method, PromptMethod):
@@ -396,17 +400,17 @@ class FewShot(Task):
 
     def signature(self) -> Mapping[str, Any]:
         """What the scores depend on."""
-        # Not part of the method's digest: where the data are (their contents have a separate digest), and the
-        # examples of a particular split.
+        # The digest of the method must be the same for all splits, and wherever the data are (their contents have a
+        # separate digest).
         spec = self._training_spec(regimes.TrainingKey(0, None, 0), {})
         spec |= {"train": [], "dev": [], "data": self._task.name}
-        strategy = strategy_name(self._options.strategy)
-        stratified = ".stratified" if self._options.stratify else ""
+        strategy = strategy_name(self._split_options.strategy)
+        stratified = ".stratified" if self._split_options.stratify else ""
         sampler_seeds = "-".join(map(str, self._sampler_seeds[: self._regime.repetitions]))
         wording = self._method.wording(self._task) if isinstance(self._method, PromptMethod) else {}
         return {
             "data": f"{self._task.dataset}/{self._task.name}.{digest(self._task.digests())[:8]}",
-            "splits": f"{strategy}.k{self._options.k}.r{self._options.ratio:g}{stratified}",
+            "splits": f"{strategy}.k{self._split_options.k}.r{self._split_options.ratio:g}{stratified}",
             "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
             "test": f"{self._test_part}{self._test_limit or ''}",
@@ -458,6 +462,7 @@ class FewShot(Task):
 
     @property
     def _test(self) -> dict[str, Any]:
+        """The part that is tested on, and how many of its examples, in the form that a training's spec has."""
         return {"part": self._test_part, "first": self._test_limit, "seed": self._seed}
 
     @property
@@ -470,18 +475,18 @@ class FewShot(Task):
 
     @cached_property
     def _units(self) -> list[SplitUnit]:
-        """The labelled examples as the splits see them: group, label and pair of each."""
-        group = self._task.group if self._options.grouped else self._task.original_group
+        """What splitting depends on: the group, label and pair of each labelled example."""
+        group = self._task.group if self._split_options.grouped else self._task.original_group
         return units_of(self._labelled_examples, group, pair=self._task.pair)
 
     @property
     def _is_model_informed(self) -> bool:
         """Whether the splits depend on the model, so that nothing is known about them before it is loaded."""
-        return strategy_name(self._options.strategy) == "model_informed"
+        return strategy_name(self._split_options.strategy) == "model_informed"
 
     @cached_property
     def _splits(self) -> list[Split]:
-        options = self._options
+        options = self._split_options
         features = None
         if self._is_model_informed:
             from lmassay.evaluations.fewshot.methods.network import features_of
@@ -500,15 +505,18 @@ class FewShot(Task):
 
     @property
     def _pairs(self) -> Literal["all", "cloze", "classifier"]:
-        """How WSC's pairs of a true and a false referent are used: a cloze learns from the true one only."""
+        """How WSC's pairs of a true and a false referent are used for training.
+
+        A method that fills a mask (``cloze``) learns from the true one only; a classifier learns from either.
+        """
         if self._task.kind != "referent":
             return "all"
         return "classifier" if self._method_name == "sequence_classifier" else "cloze"
 
     @property
     def _replicates(self) -> Replicates:
-        """How strongly the results of splits are correlated, because splits share training examples."""
-        options = self._options
+        """How strongly the results of splits are correlated because splits share training examples."""
+        options = self._split_options
         shown_share = 1.0
         if isinstance(self._method, PromptMethod):
             # A prompt shows only some of the training examples, so two splits have fewer of them in common.
@@ -519,7 +527,7 @@ class FewShot(Task):
         replicates = overlap.replicates(metrics, options.strategy, options.k, options.ratio, shown_share=shown_share)
         if not isinstance(self._method, PromptMethod) or not self._method.answers_in_words:
             return replicates
-        # Whether answers can be read depends on the demonstrations in the same way as whether they are right.
+        # Whether an answer can be read depends on the demonstrations in the same way as whether it is right.
         correlation = {**replicates.correlation, outcomes.OUT_OF_CHOICE: replicates.correlation["test"]}
         return Replicates(replicates.group, correlation)
 
@@ -544,7 +552,11 @@ class FewShot(Task):
         return split_spec(self._method_spec, "task.method")[0]
 
     def _training(self, key: regimes.TrainingKey, special: Mapping[str, Any], after: Sequence[Train]) -> Train:
-        """The request for one training; ``after`` are the trainings that it builds upon."""
+        """The request for one training.
+
+        ``special`` are entries of its spec that depend on the regime, and ``after`` are the trainings that it builds
+        upon.
+        """
         split = self._splits[key.split]
         spec = self._training_spec(key, special)
         spec |= {"train": list(split.train), "dev": list(split.dev)}
@@ -556,7 +568,10 @@ class FewShot(Task):
         return Train("fewshot", spec, tuple(after), data_paths, keeps=self._keep == "best")
 
     def _training_spec(self, key: regimes.TrainingKey, special: Mapping[str, Any]) -> dict[str, Any]:
-        """What a training depends on, without the examples of its split. Its digest is the key in the store."""
+        """What a training depends on, without the examples of its split.
+
+        With these added, its digest is the training's key in the store.
+        """
         method: Spec = special.get("method", self._method_spec)
         if key.pattern is not None and "method" not in special:
             name, options = split_spec(method, "task.method")
@@ -567,29 +582,34 @@ class FewShot(Task):
             "files": self._task.digests(),
             "labelled": self._labelled_parts,
             "test": self._test,
-            "unlabeled": self._unlabeled,
+            "unlabeled": self._unlabeled_limit,
             "seed": self._seed,
             "sampler_seed": self._sampler_seeds[key.repetition],
         }
-        # Later additions are there only if they are used, so that the keys of earlier trainings stay the same.
+        # Options that later versions added are in the spec only if they are used, so that the keys of stored trainings
+        # stay the same.
         if self._labelled_limit is not None:
             spec["labelled_first"] = self._labelled_limit
         if self._extra is not None:
             spec["extra"] = sha256(self._extra)
-        if self._relabel:
+        if self._relabel_extra:
             spec["relabel"] = True
-        return {**spec, **special, **self._identified(method)}
+        return {**spec, **special, **self._method_identity(method)}
 
     def _regime_parts(self) -> dict[str, Any]:
-        student = self._identified(self._regime.student) if self._distils else {}
+        """The options of the regime, with what identifies the student's method."""
+        student = self._method_identity(self._regime.student) if self._distils else {}
         return {**self._regime.model_dump(mode="json"), "student": student}
 
     @property
     def _distils(self) -> bool:
         return self._regime.name == "distillation"
 
-    def _identified(self, spec: Spec) -> dict[str, Any]:
-        """A method as part of a training's key: its options without defaults, and what else its result depends on."""
+    def _method_identity(self, spec: Spec) -> dict[str, Any]:
+        """What identifies a method in the key of a training.
+
+        These are its options without those that have their default, and whatever else its result depends on.
+        """
         name, options = split_spec(spec, "task.method")
         factory = current_registry().get("method", name, self._base)
         checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
@@ -602,6 +622,7 @@ class FewShot(Task):
         return parts
 
     def _score_trainings(self, example: Example, responses: Sequence[Response]) -> Score:
+        """The scores of a training, or of several whose logits are averaged."""
         trained = [response.answer.outcome for response in responses if isinstance(response.answer, TrainingOutcome)]
         dev = [self._labelled_examples[index] for index in example.inputs["dev"]]
         score = outcomes.score(self._task, trained, example.inputs["every"], dev, self._test_examples)
@@ -610,16 +631,20 @@ class FewShot(Task):
     # --- methods that put questions to the model ----------------------------------------------------------------------
 
     def _prompt_inputs(self, example: Example) -> tuple[TrainingInputs, list[InputExample]]:
-        """What a prompt method gets for a split, and the examples it asks about: dev, then test."""
+        """The inputs of a prompt method for a split, and the examples it asks about: dev, then test."""
         train = [self._labelled_examples[index] for index in example.inputs["train"]]
         dev = [self._labelled_examples[index] for index in example.inputs["dev"]]
         inputs = TrainingInputs(task=self._task, model=None, train=train, dev=dev, seed=example.inputs["seed"])
         return inputs, [*dev, *self._test_examples]
 
     def _score_answers(self, method: PromptMethod, example: Example, responses: Sequence[Response]) -> Score:
+        """The scores of a split, from the model's answers to the questions about its dev and test examples."""
         inputs, examples = self._prompt_inputs(example)
+        # None for an example without a usable answer.
         logits: list[list[float] | None] = []
+        # Reason → how many answers are unusable for it.
         unusable: dict[str, int] = {}
+        # The number of an example → why the model was not asked about it.
         not_asked: dict[int, str] = {}
         first_unreadable = ""
         start = 0
@@ -675,12 +700,12 @@ class FewShot(Task):
         return replace(score, details={**score.details, "cost": costs.cost_of_answers(responses, prices)})
 
     def _too_long_reason(self, questions: Sequence[Request]) -> str:
-        """Why a model was not asked: what it can read at most, if it says so."""
-        if not self._first_too_long:
+        """Why the model was not asked about an example that is too long: the longest input it can read, if known."""
+        if not self._too_long_text:
             explanation = "" if self._model is None else self._model.unanswerable(questions)
-            # The same text for all examples, so that they are counted together.
-            self._first_too_long = f"{_REASONS['too_long']}: {explanation}" if explanation else _REASONS["too_long"]
-        return self._first_too_long
+            # All examples get the text of the first one, so that they are counted together.
+            self._too_long_text = f"{_REASONS['too_long']}: {explanation}" if explanation else _REASONS["too_long"]
+        return self._too_long_text
 
     # --- checks before anything is trained ----------------------------------------------------------------------------
 
@@ -691,7 +716,7 @@ class FewShot(Task):
         method = self._method
         name = self._method_name
         if self._distils:
-            # The student answers; its teachers are not kept.
+            # Only the student is kept, not its teachers.
             method = as_method(build("method", self._regime.student, self._base, "task.regime.student"))
             name = split_spec(self._regime.student, "task.regime.student")[0]
         if isinstance(method, PromptMethod):
@@ -738,7 +763,7 @@ class FewShot(Task):
                 raise ConfigError(f"{key}: {error}") from None
 
     def _check_training_sizes(self) -> None:
-        """Raise a ConfigError for numbers of updates and evaluations that are impossible with these splits."""
+        """Raise a ConfigError if the splits are too small for the method's numbers of updates and evaluations."""
         for split in self._splits:
             try:
                 self._method.check_training_size(len(split.train), has_dev=bool(split.dev))

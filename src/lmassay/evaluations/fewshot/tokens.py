@@ -1,4 +1,7 @@
-"""What encoding needs of a tokenizer: ids of a text, the special tokens around one or two texts, fair truncation."""
+"""Helpers for encoding with any tokenizer.
+
+They give the token ids of a text, the special tokens around one or two texts, and shorten two texts as PET does.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,16 @@ from typing import Any
 from lmassay.errors import ConfigError
 
 _CACHE_SIZE = 2048
-# Two texts that every tokenizer knows, to see what it puts around them.
+# Two short texts that every tokenizer knows. They are encoded to find out which special tokens it adds around texts.
 _PROBE = ("the", "a")
 _SPECIAL = ("unk", "pad", "cls", "sep", "mask", "bos", "eos")
 
 
 def special_ids(tokenizer: Any) -> set[int]:
-    """The ids of special tokens.
+    """The ids of the special tokens, such as padding and mask.
 
-    Not ``all_special_ids``, which also has words that a sentencepiece model lists as user-defined symbols.
+    ``tokenizer.all_special_ids`` is not used, because it also contains words that a sentencepiece model lists as
+    user-defined symbols.
     """
     ids = set()
     for name in _SPECIAL:
@@ -40,7 +44,7 @@ class CachedTokenizer:
 
     @classmethod
     def of(cls, tokenizer: Any) -> CachedTokenizer:
-        """The cache of a tokenizer, shared by all patterns; a new one if the tokenizer has learned new tokens."""
+        """The cache of a tokenizer, shared by all patterns. A tokenizer that was given new tokens gets a new cache."""
         size = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
         known_size, cached = _CACHES.get(tokenizer, (None, None))
         if cached is None or known_size != size:
@@ -57,11 +61,11 @@ class CachedTokenizer:
             self._cache.clear()
         spaced = text
         if self._needs_space and text and not text[0].isspace():
-            # Byte-level vocabularies know a word inside a text only with the space before it.
+            # Byte-level vocabularies contain the words inside a text only together with the space before them.
             spaced = f" {text}"
         tokenizer = self._tokenizer()
         assert tokenizer is not None, "the tokenizer is gone"
-        # Not verbose: the warning that a text is longer than the window would come before the text is shortened.
+        # A verbose tokenizer would warn that a text is longer than the window, although it is shortened later.
         ids = [int(token) for token in tokenizer.encode(spaced, add_special_tokens=False, verbose=False)]
         self._cache[text] = ids
         return list(ids)
@@ -71,7 +75,7 @@ _CACHES: weakref.WeakKeyDictionary[Any, tuple[int, CachedTokenizer]] = weakref.W
 
 
 def reads_leading_space(tokenizer: Any) -> bool:
-    """Whether a word has other tokens at the start of a text than inside it (RoBERTa, GPT-2: byte-level)."""
+    """Whether a word has other tokens at the start of a text than inside it, as with byte-level tokenizers (GPT-2)."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return any(name in type(tokenizer).__name__ for name in ("GPT2", "Roberta"))
@@ -88,13 +92,13 @@ def _is_byte_level(pre_tokenizer: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """The special tokens before, between and after texts, with their token types; one text has no ``between``."""
+    """The special tokens before, between and after one or two texts. With a single text, ``between`` is empty."""
 
     before: tuple[int, ...]
     between: tuple[int, ...]
     after: tuple[int, ...]
     types: tuple[int, int, int, int, int]
-    """Token types of: before, first text, between, second text, after."""
+    """The token types (BERT's segment numbers) of ``before``, first text, ``between``, second text, ``after``."""
 
     @property
     def size(self) -> int:
@@ -103,7 +107,7 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, tokenizer: Any, *, pair: bool) -> SpecialTokens:
-        """What the tokenizer's own post-processor puts around one text or two."""
+        """The special tokens that the tokenizer itself puts around one text, or around two if ``pair`` is true."""
         first, second = _PROBE
         encoded = tokenizer(first, second if pair else None, return_token_type_ids=True)
         # For each token: 0 in the first text, 1 in the second, None for a special token.
@@ -131,7 +135,7 @@ class SpecialTokens:
         )
 
     def around(self, first: Sequence[int], second: Sequence[int] = ()) -> tuple[list[int], list[int]]:
-        """Ids and token types of the whole input."""
+        """The ids and the token types of the whole input, for the token ids of its one or two texts."""
         ids: list[int] = []
         types: list[int] = []
         parts = (self.before, first, self.between, second, self.after)
@@ -147,23 +151,26 @@ def _last_index(values: Sequence[Any], wanted: Any) -> int:
 
 @dataclass(slots=True)
 class Piece:
-    """The tokens of one part of an input; ``slots`` marks continuous prompt tokens."""
+    """The token ids of one part of an input."""
 
     ids: list[int]
     shortenable: bool = False
-    slots: bool = False
+    """Whether tokens may be removed from its end."""
+    is_prompt: bool = False
+    """Whether these are continuous prompt tokens, whose vectors are learned (P-tuning)."""
 
 
 def shorten(first: Sequence[Piece], second: Sequence[Piece], surplus: int) -> int:
     """Remove ``surplus`` tokens from the ends of shortenable pieces; returns how many could not be removed.
 
-    As in PET, which removes one token after the other from the side with more shortenable tokens left, and from the
-    second side if both have equally many. Here the same numbers are computed at once.
+    ``first`` and ``second`` are the pieces of the two texts of an input. PET removes one token after the other from the
+    text with more shortenable tokens left, and from the second text if both have equally many. This function computes
+    directly how many tokens each text loses in this way.
     """
     in_first = _count_shortenable(first)
     in_second = _count_shortenable(second)
     removable = min(surplus, in_first + in_second)
-    # First the longer side is cut until both are equal, then both are cut in turn, the second side first.
+    # First the longer text is cut until both are equally long, then both are cut in turn, the second text first.
     to_equal = min(removable, abs(in_first - in_second))
     remaining = removable - to_equal
     from_first = remaining // 2

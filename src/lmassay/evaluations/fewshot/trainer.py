@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VERSION = 3
-"""Increase it if the same training may now have another outcome, so that stored outcomes are not reused."""
-# A classifier without choices has one set of weights.
+"""Part of every training's key. Increase it when a change of the code may change the outcome of a training, so that
+stored outcomes are not reused."""
+# The choice of a classifier that has only one set of weights and no ``choices``.
 _ONLY_CHOICE = Choice(every=None, step=0, dev={}, stopped_at=0)
 
 
@@ -50,13 +51,14 @@ def teach(
 ) -> dict[str, Any]:
     """Run the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
 
-    ``data_paths`` says where the data are on this machine, ``earlier`` are the outcomes of the trainings that this one
-    builds upon, and ``on_progress`` is called with the share that is done; it ends a cancelled training.
+    ``data_paths`` says where the data are on this machine. ``earlier`` are the outcomes of the trainings that this one
+    builds upon. ``on_progress`` is called with the share of the training that is done, and may raise an exception to
+    cancel it.
     """
     teachers: Sequence[Mapping[str, Any]] = earlier
     draws = None
     if spec.get(regimes.PREVIOUS):
-        # The last outcome is not a teacher's: its random draws are continued.
+        # The last outcome is not that of a teacher, but of the previous training, whose random draws are continued.
         *teachers, previous = earlier
         draws = previous["draws"]
     base_dir = Path(data_paths["base_dir"])
@@ -67,7 +69,7 @@ def teach(
     check_files(task, spec["files"])
     method = _regime_method(spec, base_dir)
     if data_paths.get("keep"):
-        # Checked before the training: an error after hours of training would lose its result.
+        # This is checked before the training, because an error after hours of training would lose its result.
         keeping.check_folder(Path(data_paths["keep"]))
 
     labelled = labelled_of(task, spec)
@@ -93,11 +95,11 @@ def teach(
         outcome["notes"] = notes
     outcome |= _course(classifier)
     if method.continue_draws:
-        # Read before the tests below, which may draw random numbers themselves.
+        # This comes before the test below, which may draw random numbers as well.
         outcome["draws"] = classifier.draws_state()
     outcome["choices"] = _named_on_failure(method, lambda: _tested_choices(classifier, inputs, spec, unlabeled))
     if data_paths.get("keep"):
-        # After everything else: what is kept does not influence the outcome.
+        # This comes last, so that keeping a model cannot change the outcome.
         folder = Path(data_paths["keep"])
         dev_scores = [tested["dev"] for tested in outcome["choices"]]
         _named_on_failure(method, lambda: keeping.keep(classifier, inputs, spec, base_dir, folder, dev_scores))
@@ -105,7 +107,10 @@ def teach(
 
 
 def test_again(kept_model: keeping.KeptModel, task: NluTask, spec: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The outcome of a kept model on the dev and test examples of a spec; the test examples may be other ones now."""
+    """The outcome of a kept model on the dev and test examples of ``spec``.
+
+    The test examples may differ from those that the model was tested on after its training.
+    """
     labelled = labelled_of(task, spec)
     dev = [labelled[index] for index in spec["dev"]]
     inputs = TrainingInputs(task=task, model=None, train=[], dev=dev, test=test_examples(task, spec))
@@ -126,7 +131,7 @@ def test_again(kept_model: keeping.KeptModel, task: NluTask, spec: Mapping[str, 
 
 
 def labelled_examples(task: NluTask, parts: Sequence[Part]) -> list[InputExample]:
-    """All examples that may be learned from or selected on, in the order of the files."""
+    """All examples that may be used for training or for selection on dev, in the order of the files."""
     examples: list[InputExample] = []
     for part in parts:
         examples += task.with_mirrored(task.examples(part))
@@ -145,10 +150,10 @@ def labelled_of(task: NluTask, spec: Mapping[str, Any]) -> list[InputExample]:
 def source_examples(
     task: NluTask, spec: Mapping[str, Any], data_paths: Mapping[str, Any], *, unlabeled: bool
 ) -> tuple[list[InputExample], list[InputExample]]:
-    """The training examples before any teacher adds to them, and the unlabeled ones if they are wanted.
+    """The training examples before teachers add any, and the unlabeled ones if ``unlabeled`` is true.
 
-    Extra examples are learned from as they are. With ``relabel`` they join the unlabeled ones, whose labels teachers
-    give.
+    Extra examples are trained on with their own labels. With ``relabel`` these are removed, and the extra examples are
+    added to the unlabeled ones, which teachers label.
     """
     labelled = labelled_of(task, spec)
     train = [labelled[index] for index in spec["train"]]
@@ -183,7 +188,7 @@ def restricted(examples: list[InputExample], limit: int | None, seed: int) -> li
 
 
 def test_examples(task: NluTask, spec: Mapping[str, Any]) -> list[InputExample]:
-    """What the classifier is tested on."""
+    """The examples that the classifier is tested on."""
     test = spec["test"]
     return restricted(list(task.examples(test["part"])), test["first"], test["seed"])
 
@@ -194,7 +199,10 @@ def extra_examples(task: NluTask, path: str | None) -> list[InputExample]:
 
 
 def wants_unlabeled(method: Method, spec: Mapping[str, Any]) -> bool:
-    """Whether a training needs the unlabeled examples: for its method, for its teachers' labels, or to label them."""
+    """Whether a training needs the unlabeled examples.
+
+    Its method may learn from them, its teachers may have labelled them, or it may have to label them for others.
+    """
     if method.uses_unlabeled:
         return True
     learns_from_teachers = spec.get("pseudo") or spec.get("soft")
@@ -208,10 +216,10 @@ def training_examples(
     spec: Mapping[str, Any],
     teacher_outcomes: Sequence[Mapping[str, Any]],
 ) -> tuple[list[InputExample], list[str]]:
-    """The examples to learn from, including those that teachers labelled, and notes on labels with too few of them."""
+    """The examples to train on, including those that teachers labelled, and notes on labels with too few of them."""
     teachers = [selftraining.Teacher(_unlabeled_logits(outcome)) for outcome in teacher_outcomes]
     if spec.get("soft"):
-        # Distillation: the student sees the unlabeled examples only, with the teachers' mean logits.
+        # Distillation: the student is trained only on the unlabeled examples, with the teachers' mean logits.
         soft_labels = selftraining.merged_logits(teachers).tolist()
         examples = []
         for example, logits in zip(unlabeled, soft_labels, strict=True):
@@ -257,7 +265,10 @@ def check_files(task: NluTask, planned: Mapping[str, str]) -> None:
 
 
 def _regime_method(spec: Mapping[str, Any], base: Path) -> Method:
-    """The method with what its regime adds: noise, and a student's temperature unless its options set one."""
+    """The method of a training, with the options that the regime adds.
+
+    These are the noise of a noisy student, and the temperature of a distilled student unless its own options set one.
+    """
     name, options = split_spec(spec["method"], "task.method")
     if spec.get("noise"):
         options["spatial_dropout"] = spec["noise"]
@@ -275,7 +286,7 @@ def _regime_method(spec: Mapping[str, Any], base: Path) -> Method:
 
 
 def made_method(spec: Spec, base: Path) -> tuple[Method, dict[str, str]]:
-    """A method, and the digests of what a user-defined one is made from: its source, and the files that it reads."""
+    """A method and, if a user defined it, the digests of its source and of the files that it reads."""
     with record_inputs() as inputs:
         plugin = build("method", spec, base, "task.method")
     is_ours = type(plugin).__module__.startswith("lmassay.")
@@ -290,7 +301,10 @@ def made_method(spec: Spec, base: Path) -> tuple[Method, dict[str, str]]:
 
 
 def _named_on_failure(method: Method, work: Callable[[], T]) -> T:
-    """Run a method's code. An unexpected failure in a user-defined class is reported with the name of the class."""
+    """Call ``work``, which runs a method's code, and return its result.
+
+    If a user-defined method fails unexpectedly, the error names its class.
+    """
     try:
         return work()
     except (LmassayError, OSError):
@@ -305,6 +319,7 @@ def _named_on_failure(method: Method, work: Callable[[], T]) -> T:
 
 
 def _course(classifier: TrainedClassifier) -> dict[str, Any]:
+    """Updates, losses, learning rates and dev curve of the training; empty if the classifier has none."""
     course = classifier.course
     if course is None:
         return {}
@@ -322,7 +337,10 @@ def _tested_choices(
     spec: Mapping[str, Any],
     unlabeled: Sequence[InputExample],
 ) -> list[dict[str, Any]]:
-    """The choice of each evaluation ratio, tested. Ratios that chose the same weights are tested once."""
+    """Each choice of weights with its logits and metrics, one per evaluation ratio.
+
+    Weights that several ratios chose are tested once.
+    """
     rows: list[dict[str, Any]] = []
     tested: dict[int, dict[str, Any]] = {}
     for choice in classifier.choices or [_ONLY_CHOICE]:
@@ -353,7 +371,7 @@ def _tested(
         tested[part] = task_scores(task, examples, logits, answers)
         tested[f"{part}_logits"] = logits
         if answers is not None:
-            # ReCoRD: labels do not say which entity was chosen.
+            # These are recorded because ReCoRD's labels do not say which entity was chosen.
             tested[f"{part}_answers"] = answers
     if spec.get("label_unlabeled"):
         tested["unlabeled_logits"] = _logits(classifier, unlabeled, task)
@@ -375,5 +393,5 @@ def _logits(classifier: TrainedClassifier, examples: Sequence[InputExample], tas
 
 
 def short(value: float) -> float:
-    """A number with the digits that single precision has."""
+    """The number rounded to eight significant digits, about as many as single precision has."""
     return float(f"{value:.8g}")

@@ -1,8 +1,9 @@
-"""ADAPET: PET's patterns, trained with denser supervision (Tam et al. 2021).
+"""ADAPET (Tam et al. 2021): PET's patterns, trained with denser supervision.
 
-There are two losses. The decoupled label loss (section 3.1) raises the right label's probability over the whole
-vocabulary and lowers those of the others. For the label-conditioned loss (section 3.2) a label that may be wrong is put
-at the mask and a few words are hidden; these should be likely after the right label and unlikely after a wrong one.
+There are two losses. The decoupled label loss (section 3.1) raises the probability of the right label's word among all
+words of the vocabulary, and lowers those of the other labels. For the label-conditioned loss (section 3.2) the word of
+a label, which may be a wrong one, is put at the mask, and a few words of the text are hidden. The network learns that
+these are probable if the label is right, and improbable if it is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 UNBALANCED = -1.0
-"""The balance that means the plain sum of both losses."""
+"""The value of ``adapet_balance_alpha`` that means the plain sum of both losses."""
 _SECOND_ENCODING = "again"
 """The key in an item's ``extra`` for its second encoding (WSC with ``reference``)."""
 
@@ -43,8 +44,9 @@ class Adapet(Training):
     """The decoupled label loss and the label-conditioned prediction of hidden words.
 
     ``adapet_mask_alpha``: at most this share of a text is hidden, but always at least one token.
-    ``adapet_balance_alpha``: the weight of the label-conditioned loss, -1 for the plain sum.
-    ``max_num_lbl_tok``: how many tokens of a choice or referent count.
+    ``adapet_balance_alpha``: the weight of the label-conditioned loss; the label loss has 1 minus this. -1 means the
+    plain sum of both.
+    ``max_num_lbl_tok``: only this number of tokens at the beginning of a choice or referent count.
     ``draw_seed``: seed for the labels and words that are drawn in training, if it should differ from the training's.
     ``continue_draws``: seed the draws once for all trainings of a run, as FewNLU does, instead of once per training.
 
@@ -103,13 +105,18 @@ class AdapetOptions:
 
 
 class AdapetLearner(Learner):
-    """The label's probability over the whole vocabulary, and words predicted from a label that may be wrong.
+    """A learner with ADAPET's two losses.
 
-    ``reference`` reproduces three quirks of FewNLU: the label loss is not divided by the number of micro-batches of an
-    update, and the balance does not change its gradient; COPA's text always contains the right choice, whatever was
-    drawn; WSC's second text is encoded again with other surplus masks. Fixed in any case: COPA and WSC can be trained
-    in batches; padding has the tokenizer's id (FewNLU assumes 0); tokens that two choices share are found by comparing
-    tokens (FewNLU compares their probabilities). As in the original: if a label has several words, the first counts.
+    ``reference`` reproduces three quirks of FewNLU:
+
+    - The label loss is not divided by the number of micro-batches of an update, and the balance does not change its
+      gradient.
+    - In COPA, the text of the second loss always contains the right choice, even if the wrong one was drawn.
+    - In WSC, the text of the second loss is encoded separately, so it has another number of surplus masks.
+
+    Three mistakes of FewNLU are never reproduced: COPA and WSC can be trained in batches; padding has the tokenizer's
+    id (FewNLU assumes 0); and tokens that two choices share are found by comparing tokens (FewNLU compares their
+    probabilities). As in the original, only the first word of a label counts if it has several.
     """
 
     def __init__(
@@ -124,7 +131,7 @@ class AdapetLearner(Learner):
         self.options = options
         self._kind = task.kind
         self.module: torch.nn.Module = net.module
-        # PET's own learner reads the examples. Its scores are also ADAPET's if an answer has several tokens.
+        # PET's own learner encodes the examples. If answers have several tokens, its scores are used for ADAPET, too.
         self._pet = learner_for(task, net, reading, reference=options.reference, eval_batch_size=eval_batch_size)
         self._label_words: list[int] = []
         """The token of each label's first word; empty for tasks whose answers are texts."""
@@ -139,14 +146,14 @@ class AdapetLearner(Learner):
             _check_labels(examples)
         items = self._pet.encode(examples, training=training)
         if training and self.options.reference and self._kind == "referent":
-            # FewNLU encodes the text of the second loss separately, so it gets other surplus masks.
+            # FewNLU encodes the text of the second loss separately, so it gets another number of surplus masks.
             second_items = self._pet.encode(examples, training=True)
             for item, second in zip(items, second_items, strict=True):
                 item.extra[_SECOND_ENCODING] = second
         return items
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Label probabilities; for texts their log-probabilities as PET computes them."""
+        """The probabilities of the labels; if answers have several tokens, their scores as PET computes them."""
         if self._label_words:
             return self.label_log_probabilities(items).exp()
         return self._pet.logits(items)
@@ -158,13 +165,17 @@ class AdapetLearner(Learner):
         label_weight, conditioned_weight = self._weights()
         if not self.options.reference:
             return label_weight * label + conditioned_weight * conditioned
-        # FewNLU logs the balanced sum, but back-propagates the label loss separately: unbalanced and not divided by
-        # the number of micro-batches. The last term has the value 0 and that gradient.
+        # FewNLU logs the balanced sum, but back-propagates the label loss separately, unbalanced and not divided by
+        # the number of micro-batches. The last term has the value 0 and the gradient of that.
         logged_loss = label_weight * label.detach() + conditioned_weight * conditioned
         return logged_loss + self.options.accumulation * (label - label.detach())
 
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
-        """The loss of an update: both losses are means over their tokens in the whole update, drawn once for it."""
+        """Yield the parts of an update's loss, one per micro-batch.
+
+        Labels and hidden words are drawn once for the whole update, and each of the two losses is a mean over its
+        tokens in the whole update.
+        """
         label_weight, conditioned_weight = self._weights()
         all_items: list[EncodedItem] = []
         for items in micro_batches:
@@ -185,8 +196,8 @@ class AdapetLearner(Learner):
         hidden_total = max(1, sum(hidden_counts))
 
         for number, items in enumerate(micro_batches):
-            # The losses are means over a micro-batch; weighted by its share of the tokens they add up to the mean
-            # over the update.
+            # Each loss is a mean over the micro-batch. Weighted by the micro-batch's share of the tokens, these means
+            # add up to the mean over the update.
             label_share = label_counts[number] / label_total
             hidden_share = hidden_counts[number] / hidden_total
             label = self.label_loss(items)
@@ -215,7 +226,7 @@ class AdapetLearner(Learner):
         return self._choice_loss(items)
 
     def _choice_loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """The label loss of tasks that choose between texts, over the tokens that distinguish these."""
+        """The label loss of tasks that choose between texts, over the tokens that distinguish these texts."""
         all_costs = self._costs(items, [item.extra["texts"] for item in items])
         distinguishing_costs: list[list[torch.Tensor]] = []
         is_right: list[list[bool]] = []
@@ -248,7 +259,7 @@ class AdapetLearner(Learner):
         return [text[:limit] for text in texts]
 
     def label_log_probabilities(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Items × labels, normalised over the whole vocabulary; the head is run at the masks only."""
+        """The log-probability of each label's word among all words of the vocabulary: items × labels."""
         first_masks = [item.masks[:1] for item in items]
         log_p = read_at(self.net, items, first_masks).log_softmax(dim=-1)
         return log_p[:, self._label_words]
@@ -266,7 +277,7 @@ class AdapetLearner(Learner):
     # --- label-conditioned loss ---------------------------------------------------------------------------------
 
     def hide(self, items: Sequence[EncodedItem]) -> list[HiddenText]:
-        """Draw a label for each item, put it at the mask, and hide words."""
+        """Draw a label for each item, put its word at the mask, and hide some words of the text."""
         if self._label_words:
             texts = filled_with_labels(items, self._label_words, self.draws)
         elif self._kind == "referent":
@@ -295,19 +306,19 @@ def _check_labels(examples: Sequence[InputExample]) -> None:
 
 
 def binary_costs(log_p: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """Binary cross-entropy of probabilities that are given as logarithms.
+    """Binary cross-entropy of probabilities that are given as logarithms: ``-log p`` if wanted, else ``-log (1 - p)``.
 
-    The cost of a wanted token is ``-log p`` itself. Computed from ``p``, its gradient would vanish once a probability
-    is too small for float32.
+    For wanted tokens it is computed from ``log p`` directly. Computed from ``p``, its gradient would vanish once a
+    probability is too small for float32.
     """
     unwanted = binary_cross_entropy(log_p.exp(), torch.zeros_like(log_p), reduction="none")
     return torch.where(wanted, -log_p, unwanted)
 
 
 def decoupled_label_loss(log_p: torch.Tensor, labels: Sequence[int]) -> torch.Tensor:
-    """Equation 2: each label's probability over the whole vocabulary is raised or lowered independently.
+    """Equation 2: the probability of each label is raised or lowered independently of the others.
 
-    ``log_p`` has one row per item and one column per label.
+    ``log_p`` has the log-probability of each label's word among all words, one row per item and one column per label.
     """
     wanted = torch.zeros_like(log_p, dtype=torch.bool)
     wanted[torch.arange(len(labels)), torch.tensor(labels)] = True
@@ -315,7 +326,10 @@ def decoupled_label_loss(log_p: torch.Tensor, labels: Sequence[int]) -> torch.Te
 
 
 def decoupled_text_loss(costs: Sequence[Sequence[torch.Tensor]], right: Sequence[Sequence[bool]]) -> torch.Tensor:
-    """Equation 2 over the tokens of texts of any length, mean over tokens. An empty cost means no token."""
+    """Equation 2 for texts of any length: the mean over all tokens of all texts.
+
+    ``costs`` has the negative log-probabilities of the tokens of each text; ``right`` says which texts are right.
+    """
     log_p_of_texts: list[torch.Tensor] = []
     wanted: list[bool] = []
     for costs_of_item, right_of_item in zip(costs, right, strict=True):
@@ -325,18 +339,18 @@ def decoupled_text_loss(costs: Sequence[Sequence[torch.Tensor]], right: Sequence
     log_p = torch.cat(log_p_of_texts)
     is_wanted = torch.tensor(wanted, dtype=torch.bool, device=log_p.device)
     token_costs = binary_costs(log_p, is_wanted)
-    # Texts that do not differ in any token have no cost, and their mean is 0.
+    # Texts that do not differ in any token have no costs, and the loss is 0.
     return token_costs.sum() / max(1, len(token_costs))
 
 
 def distinguishing_positions(texts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """For each text the positions whose token distinguishes it: not those where all texts have the same token.
+    """For each text, all positions but those where all texts have the same token.
 
     >>> distinguishing_positions([[5, 6, 7], [5, 8]])
     [[1, 2], [1]]
     """
     shared = set()
-    # Only as far as the shortest text: beyond its end a token has nothing to be equal to.
+    # The positions up to the end of the shortest text are compared; all later ones distinguish the other texts.
     for position, tokens in enumerate(zip(*texts, strict=False)):
         if len(set(tokens)) == 1:
             shared.add(position)
@@ -347,9 +361,9 @@ def distinguishing_positions(texts: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def label_conditioned_loss(log_p: torch.Tensor, targets: Sequence[bool], counts: Sequence[int]) -> torch.Tensor:
-    """Equation 3: hidden words are likely after the right label and unlikely after a wrong one; mean over words.
-
-    ``targets`` says which items have the right label, ``counts`` how many of the words belong to each item.
+    """Equation 3: hidden words should be probable with the right label and improbable with a wrong one.
+    ``log_p`` has the log-probabilities of the hidden words of all items. ``targets`` says which items have the right
+    label, and ``counts`` how many of the words belong to each item. The loss is a mean over words.
     """
     wanted: list[bool] = []
     for target, count in zip(targets, counts, strict=True):
@@ -359,7 +373,7 @@ def label_conditioned_loss(log_p: torch.Tensor, targets: Sequence[bool], counts:
 
 
 def right_texts(item: EncodedItem) -> list[bool]:
-    """Which of an item's texts belong in the gap."""
+    """For each of an item's texts, whether it is a right one for the gap."""
     marks: list[bool] | None = item.extra.get("right")
     if marks is not None:
         return marks
@@ -387,9 +401,10 @@ class HiddenText:
 
 
 class Draws:
-    """What is random: the labels, how many words are hidden and which.
+    """Draws everything that is random: the labels, how many words are hidden, and which.
 
-    Two generators, used in the original's order. With the seed of FewNLU's two global generators the draws are equal.
+    There are two generators, used in the same order as FewNLU's two global ones, so with the same seed the draws are
+    equal.
     """
 
     def __init__(self, seed: int) -> None:
@@ -405,7 +420,7 @@ class Draws:
     def restore(self, state: DrawsState) -> None:
         """Continue from a state that ``state`` returned."""
         *words, position = state["numbers"]
-        # The last two values are for normal distributions, which are not drawn here.
+        # The last two values matter only for draws from a normal distribution, which this class does not make.
         self._numbers.set_state(("MT19937", np.array(words, dtype=np.uint32), position, 0, 0.0))
         self._positions.setstate((self._positions.VERSION, tuple(state["places"]), None))
 
@@ -414,7 +429,10 @@ class Draws:
         return [int(label) for label in self._numbers.randint(choices, size=count)]
 
     def hidden(self, length: int, alpha: float) -> list[int]:
-        """``max(int(u·alpha·length), 2) - 1`` positions among the first ``length``, special tokens included."""
+        """Positions to hide among the first ``length``, which include special tokens.
+
+        There are ``max(int(u · alpha · length), 2) - 1``, where u is drawn between 0 and 1.
+        """
         count = max(int(self._numbers.rand() * alpha * length), 2) - 1
         return self._positions.sample(range(length), min(count, length))
 
@@ -430,16 +448,16 @@ def filled_with_labels(items: Sequence[EncodedItem], words: Sequence[int], draws
 
 
 def filled_with_texts(items: Sequence[EncodedItem], draws: Draws, *, reference: bool) -> list[FilledText]:
-    """Each item with one of its texts, drawn, in place of its masks.
+    """Each item with one of its texts, which is drawn, in place of its masks.
 
-    A quirk of FewNLU, reproduced with ``reference``: the text is always the right one, and only the target follows the
-    draw, so half of the targets are wrong.
+    A quirk of FewNLU, reproduced with ``reference``: the right text is always inserted, and only the target depends on
+    the draw, so half of the targets are wrong.
     """
     texts = []
     numbers_of_texts = {len(item.extra["texts"]) for item in items}
     drawn: list[int] = []
     if len(numbers_of_texts) == 1:
-        # One draw for all items, as in FewNLU; COPA always has two choices.
+        # As in FewNLU, there is one draw for all items. COPA always has two choices.
         drawn = draws.labels(numbers_of_texts.pop(), len(items))
     for number, item in enumerate(items):
         choices = item.extra["texts"]
@@ -463,7 +481,7 @@ def filled_with_referents(items: Sequence[EncodedItem]) -> list[FilledText]:
 def hide_words(
     texts: Sequence[FilledText], draws: Draws, alpha: float, *, mask_id: int, pad_id: int
 ) -> list[HiddenText]:
-    """Hide words of each text. Padding, by the tokenizer's own id, does not count in a text's length."""
+    """Hide some words of each text. Padding does not count in a text's length."""
     hidden_texts = []
     for text in texts:
         ids = list(text.ids)
@@ -479,7 +497,7 @@ def hide_words(
 def hidden_log_probabilities(net: Network, texts: Sequence[HiddenText]) -> torch.Tensor:
     """The log-probability of each hidden word, text by text.
 
-    As in the original, all tokens have type 0 here, and padding gets no attention even inside a text.
+    As in the original, all tokens have token type 0 here, and padding gets no attention, even if it is inside a text.
     """
     items = [EncodedItem(text.ids, [0] * len(text.ids)) for text in texts]
     batch = collate(items, net.pad_id, net.device)
@@ -493,7 +511,8 @@ def hidden_log_probabilities(net: Network, texts: Sequence[HiddenText]) -> torch
             rows.append(row)
             columns.append(position)
             words.append(text.filled.ids[position])
-    # The head is run at the hidden words only. The type is given, because a micro-batch may have nothing hidden.
+    # The head is run at the hidden words only. A micro-batch may have no hidden words, and an empty tensor would not
+    # have an integer type by itself.
     word_ids = torch.tensor(words, dtype=torch.long, device=net.device)
     row_indices = torch.tensor(rows, dtype=torch.long)
     column_indices = torch.tensor(columns, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Low-rank adapters of peft: a network with them as an ordinary one, whose matrices include what was learned."""
+"""Merges peft's low-rank adapters into the matrices of a network, so that it can be saved as an ordinary network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-# peft's names: the frozen layer inside an adapted one, and the trained copy of a layer that is trained as a whole.
+# In peft's names of parameters: the frozen layer inside an adapted layer, the trained copy of a layer that is trained
+# as a whole, and what an ordinary network does not have.
 _FROZEN_LAYER = ".base_layer."
 _TRAINED_COPY = ".modules_to_save.default."
 _ONLY_IN_PEFT = (".lora_", ".original_module.")
@@ -18,7 +19,10 @@ def has_adapters(module: Any) -> bool:
 
 
 def merged(module: Any) -> Any:
-    """A copy of the network without adapters that computes the same: W + B·A · alpha / r (Hu et al. 2022, eq. 3)."""
+    """A copy of the network that computes the same without adapters.
+
+    Each adapted matrix W becomes W + B·A · alpha / r (Hu et al. 2022, equation 3).
+    """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     adapted = [part for part in module.modules() if isinstance(part, BaseTunerLayer)]

@@ -1,4 +1,4 @@
-"""The sequence classifier: a new head on the transformer, pairs of texts, no pattern."""
+"""The sequence classifier: a new classification head on the transformer. Its input has no pattern."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Classifier(Learner):
-    """The label logits of a classification head."""
+    """A network with a classification head, whose logits are the label scores."""
 
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
         self.net = net

@@ -1,9 +1,11 @@
-"""PET's classification: the words of the labels compete for the mask of a pattern (Schick and Schütze 2021).
+"""PET's classification (Schick and Schütze 2021): the words of the labels compete for the mask of a pattern.
 
-With a causal model the cloze becomes a left-to-right prompt, and the label's word comes next. The text after the mask
-is moved to the beginning of the prompt, because the model cannot see ahead; if it is only punctuation, it is dropped.
-A label word has the space before it or, if the prompt ends in an opening bracket or quote, none. ``label_words`` reads
-words of several tokens. Texts that are too long lose tokens at their beginning, so that the question stays.
+A text with a mask to fill is called a cloze. For a causal model it becomes a prompt that the label's word continues.
+Such a model cannot read ahead, so the text after the mask is moved to the beginning of the prompt, or removed if it is
+only punctuation. A label word is tokenized with the space before it or, if the prompt ends in an opening bracket or
+quote, without one. Prompts that are too long lose tokens at their beginning, because the question is at the end.
+
+This module reads label words of one token; the module ``label_words`` reads those of several tokens.
 """
 
 from __future__ import annotations
@@ -25,14 +27,15 @@ if TYPE_CHECKING:
 
 
 _OPENING = "\"'([{“‘«"
-# These open and close: they open after nothing, a space, or another opening character.
+# These quotes are both opening and closing. They are opening ones at the beginning of a text, after a space, and after
+# another opening character.
 _AMBIGUOUS = "\"'"
 _ENDS_WITH = "opening"
 """The key in an item's ``extra`` for the bracket or quote that its prompt ends with."""
 
 
 class Verbalizer:
-    """The words of each label: a label's logit is the mean of its words' logits (PET, section 3.1)."""
+    """Computes the logits of labels: a label's logit is the mean of its words' logits (PET, section 3.1)."""
 
     def __init__(self, label_tokens: Sequence[Sequence[int]], device: torch.device) -> None:
         distinct_tokens: set[int] = set()
@@ -44,12 +47,12 @@ class Verbalizer:
         shares = torch.zeros(len(label_tokens), len(token_ids))
         for label, tokens in enumerate(label_tokens):
             for token in tokens:
-                # Quirk: PET and FewNLU pad the list of words with id 0, so a word with id 0 adds nothing to the sum,
-                # but it is counted in the number of words.
+                # A quirk of PET and FewNLU: they pad the lists of words with id 0. So a word with id 0 adds nothing to
+                # the sum of the logits, although it counts in the number of words.
                 if token > 0:
                     shares[label, token_ids.index(token)] += 1 / len(tokens)
         self.shares = shares.to(device)
-        """Labels × words: the weight of a word's logit in a label's logit."""
+        """The weight of each word's logit in each label's logit: labels × words."""
 
     def labels(self, word_logits: torch.Tensor) -> torch.Tensor:
         """Label logits from the logits of the words in ``rows``."""
@@ -58,12 +61,15 @@ class Verbalizer:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How examples become items: the pattern, the window, and the seed for patterns that draw something."""
+    """How examples become items."""
 
     pattern: int = 0
     max_seq_length: int = 256
+    """The maximum number of tokens of an item."""
     mode: Literal["cls", "cloze", "ptuning"] = "cloze"
+    """Whether the input has no pattern, a pattern, or a pattern with continuous prompt tokens."""
     seed: int = 42
+    """The seed for patterns that draw random numbers (WSC's surplus masks)."""
 
     def pvp(self, task: NluTask, tokenizer: Any) -> Any:
         """The task's pattern-verbalizer pair."""
@@ -77,7 +83,7 @@ class Reading:
 
 
 class Cloze(Learner):
-    """Label logits at the single mask of a pattern. No logits of other words are computed."""
+    """Label logits at the single mask of a pattern. Only the logits of label words are computed."""
 
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
         self.net = net
@@ -109,7 +115,7 @@ class Cloze(Learner):
 
 
 def item_of(example: InputExample, pvp: Any, labels: Sequence[str]) -> EncodedItem:
-    """The example in the pattern's words, as tokens."""
+    """The example in its pattern, as tokens."""
     encoded = pvp.encode(example)
     return EncodedItem(
         list(encoded.ids),
@@ -140,7 +146,7 @@ def _only_mask(item: EncodedItem) -> int:
 
 
 class CausalCloze(Learner):
-    """Label logits at the last token of a prompt."""
+    """Label logits of a causal model, at the last token of a prompt."""
 
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
         self.net = net
@@ -150,7 +156,7 @@ class CausalCloze(Learner):
         self.module: torch.nn.Module = net.module
         self.verbalizer = self._verbalizer("")
         self._verbalizers: dict[str, Verbalizer] = {"": self.verbalizer}
-        """By the bracket or quote that a prompt ends with: the label words have other tokens after it."""
+        """The verbalizers by the bracket or quote that a prompt ends with, after which a word has other tokens."""
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         """The examples as prompts."""
@@ -164,11 +170,11 @@ class CausalCloze(Learner):
         """One row per item, one column per label."""
         batch = collate(items, self.net.pad_id, self.net.device)
         all_states = self.net.hidden(batch)
-        # The prompt ends before the label word, so its last token predicts the word. Padding comes after it.
+        # The prompt ends before the label word, so the word is predicted at its last token. Padding comes after that.
         last_positions = torch.tensor([len(item) - 1 for item in items], device=all_states.device)
         rows = torch.arange(len(items), device=all_states.device)
         states = all_states[rows, last_positions]
-        # The same word has other tokens after a space than after, say, an opening quote.
+        # A word has other tokens after a space than after an opening quote, so there is a verbalizer for each ending.
         rows_by_ending: dict[str, list[int]] = {}
         for row, item in enumerate(items):
             ending = item.extra.get(_ENDS_WITH, "")
@@ -181,7 +187,7 @@ class CausalCloze(Learner):
         return logits
 
     def _verbalizer(self, opening: str) -> Verbalizer:
-        """The label words as they are tokenized after an opening bracket or quote, or after a space if it is empty."""
+        """The verbalizer for words that follow the bracket or quote ``opening`` or, if that is empty, a space."""
         tokenizer = CachedTokenizer(self.net.tokenizer)
         label_tokens = []
         for label in self.task.labels:
@@ -217,8 +223,7 @@ def prompt_ids(tokenizer: Any, task: NluTask, reading: Reading, example: InputEx
 
 
 def prompt(before: str, after: str) -> str:
-    """The text that a label's word continues.
-
+    """The prompt that a label's word continues, from the texts before and after the mask.
     >>> prompt("Is it raining? ", "")
     'Is it raining?'
     >>> prompt("Question: is it wet? Answer: ", ". It rains.")
@@ -231,8 +236,7 @@ def prompt(before: str, after: str) -> str:
 
 
 def opening(text: str) -> str:
-    """The bracket or quote that opens at the end of the text, after which a word has no space; empty if none does.
-
+    """The opening bracket or quote at the end of the text, after which a word follows without a space; else empty.
     >>> opening("Sense (1) ("), opening('He said "'), opening('He said "no"'), opening("Answer:")
     ('(', '"', '', '')
     """
@@ -247,7 +251,7 @@ def opening(text: str) -> str:
 
 
 def tokens_after(word: str, opening: str, cached: CachedTokenizer) -> list[int] | None:
-    """The tokens of a label word after ``opening``; None if the tokenizer joins the two."""
+    """The tokens of a label word that follows ``opening``; None if the tokenizer joins the two into one token."""
     ids = cached.ids(opening + word)
     opening_ids = cached.ids(opening) if opening else []
     if ids[: len(opening_ids)] != opening_ids:
@@ -256,7 +260,7 @@ def tokens_after(word: str, opening: str, cached: CachedTokenizer) -> list[int] 
 
 
 def _single_token(word: str, opening: str, cached: CachedTokenizer, tokenizer: Any) -> int:
-    """The token of a label word after ``opening``; a ConfigError if it is not exactly one."""
+    """The token of a label word that follows ``opening``; a ConfigError unless it is exactly one token."""
     ids = tokens_after(word, opening, cached)
     if ids is not None and len(ids) == 1:
         return ids[0]

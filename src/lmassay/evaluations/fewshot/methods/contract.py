@@ -57,8 +57,8 @@ class TrainingInputs:
     unlabeled: Sequence[InputExample] = ()
     """Only for methods with ``uses_unlabeled``."""
     test: Sequence[InputExample] = ()
-    """What the classifier will be tested on. A method may check before the training that it can read them; it must
-    not learn from them."""
+    """The examples that the classifier will be tested on. A method may check before the training that the model can
+    read them, but it must not learn from them."""
     seed: int = 42
     """Seed for everything random except the order of examples: new weights, dropout, masks."""
     sampler_seed: int = 42
@@ -66,7 +66,8 @@ class TrainingInputs:
     draws: DrawsState | None = None
     """Where the random generators of the previous training stopped; for methods with ``continue_draws``."""
     report_progress: ProgressCallback = field(default=_report_nothing, compare=False)
-    """To be called every few seconds with the share that is done, between 0 and 1. It ends a cancelled training."""
+    """The method should call this every few seconds with the share of the training that is done, between 0 and 1. If
+    the training was cancelled, the call raises an exception."""
 
     @property
     def told(self) -> ProgressCallback:
@@ -79,7 +80,7 @@ class TrainingInputs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which weights a training keeps under one evaluation ratio (see ``Method.eval_ratios``)."""
+    """The weights that a training keeps under one evaluation ratio (see ``Method.eval_ratios``)."""
 
     every: float | None
     """The share of all updates between two evaluations on the dev set; None if the last weights are simply kept."""
@@ -88,12 +89,12 @@ class Choice:
     dev: dict[str, float]
     """The dev metrics of these weights; empty without a dev set."""
     stopped_at: int
-    """The update at which the training would have ended under this ratio."""
+    """The update at which the training would have ended if this ratio had been the only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingCourse:
-    """How a training went."""
+    """The course of a training, for the report."""
 
     updates: int
     losses: list[float] = field(default_factory=list)
@@ -104,7 +105,7 @@ class TrainingCourse:
 
 
 class TrainedClassifier:
-    """What ``fit`` returns: it scores the labels of examples. Only ``logits`` is required."""
+    """The classifier that ``fit`` returns: it scores the labels of examples. Only ``logits`` is required."""
 
     choices: Sequence[Choice] = ()
     """One choice per evaluation ratio, if the training selected weights on the dev set."""
@@ -119,7 +120,7 @@ class TrainedClassifier:
         """Switch to the weights of this choice. Called before ``logits`` for every choice that is tested."""
 
     def answers(self, examples: Sequence[InputExample]) -> list[str] | None:
-        """The texts chosen when these examples were last scored (ReCoRD); None for tasks with fixed labels."""
+        """The texts chosen when ``logits`` last scored these examples (ReCoRD); None for tasks with fixed labels."""
         return None
 
     def draws_state(self) -> DrawsState | None:
@@ -135,7 +136,7 @@ class Method:
     """A few-shot method that trains. Only ``fit`` is required; all other members have defaults."""
 
     needs: frozenset[str] = frozenset({"train"})
-    """What the model must be able to do; ``frozenset()`` for a method that needs no model."""
+    """What the model must be able to do, as in ``Model.can``; ``frozenset()`` for a method that needs no model."""
     uses_unlabeled: bool = False
     """True if the method learns from unlabeled examples; it then gets them in ``TrainingInputs.unlabeled``."""
     pattern: int | None = None
@@ -145,7 +146,8 @@ class Method:
     """The share of all updates between two evaluations on the dev set. If there are several ratios, one training gives
     one choice of weights per ratio."""
     spatial_dropout: float | None = None
-    """A method with an option of this name can be a noisy student; None for all others."""
+    """The share of embedding dimensions that are dropped in training. A method with an option of this name can be a
+    noisy student; in all others it is None."""
     continue_draws: bool = False
     """True if each training of a run continues the random number sequence of the previous one, as in FewNLU."""
 
@@ -170,13 +172,13 @@ class Method:
         """Raise a ConfigError if the task does not have this pattern."""
 
     def label_words(self, task: NluTask, model: Model, pattern: int) -> dict[str, list[str]]:
-        """Label → the words that the method reads it from with this model and pattern."""
+        """Label → the words that stand for it with this model and pattern."""
         # A user's method may have an option of this name that is not the number of one of the task's patterns.
         cloze_pattern = pattern if pattern in task.patterns["cloze"] else 0
         return {label: task.verbalize(label, cloze_pattern) for label in task.labels}
 
     def check_training_size(self, n_train: int, *, has_dev: bool) -> None:
-        """Raise a ConfigError for options that fail in every training of this size."""
+        """Raise a ConfigError if the options cannot work with this number of training examples, with or without dev."""
 
     def identity(self) -> Any:
         """What else the result depends on, such as digests of files that the method reads; None if nothing else."""
@@ -193,13 +195,14 @@ class PromptMethod(Method):
     shots: int = 0
     """The maximum number of training examples in a prompt."""
     answers_in_words: bool = False
-    """Whether the model answers with text, which need not be a label. The share of answers without one is reported."""
+    """Whether the model answers with text, which need not be a label. The share of answers that are not a label is then
+    reported as the out-of-choice rate."""
 
     def choose_for(self, model: Model) -> None:
-        """Choose how to ask this model, for a method that can ask in several ways; sets ``needs`` accordingly."""
+        """Choose how to ask this model, if the method can ask in several ways. It must set ``needs`` accordingly."""
 
     def count_requests(self, task: NluTask, examples: Sequence[InputExample]) -> int | None:
-        """How many requests ``questions`` makes about these examples; None if that is unknown before they are made."""
+        """How many requests ``questions`` will return for these examples; None if that is not known in advance."""
         return None
 
     def notes(self) -> Sequence[str]:
@@ -207,7 +210,7 @@ class PromptMethod(Method):
         return ()
 
     def wording(self, task: NluTask) -> Mapping[str, Any]:
-        """What else the scores depend on, as parts of the run's signature: how the model is asked."""
+        """How the model is asked, as far as scores depend on it. The entries become part of the run's signature."""
         return {}
 
     def questions(self, inputs: TrainingInputs, examples: Sequence[InputExample]) -> list[list[Request]]:
@@ -253,9 +256,9 @@ def as_classifier(plugin: Any) -> TrainedClassifier:
 
 
 def _completed(plugin: Any, base: type[_Contract]) -> _Contract:
-    """The object with the defaults of its base class.
+    """The plug-in, with the defaults of the base class for the members that it does not define.
 
-    In earlier versions any class with ``fit`` was a method. Such a class keeps working: the base class is added to it.
+    In earlier versions any class with ``fit`` was a method. Such a class still works: the base class is added to it.
     """
     cls = type(plugin)
     required = _REQUIRED[base]
@@ -283,7 +286,10 @@ def _completed(plugin: Any, base: type[_Contract]) -> _Contract:
 
 
 def _refuse_misspelt(plugin: object, base: type) -> None:
-    """Refuse a class member whose name is almost that of a contract member, which would silently have no effect."""
+    """Raise a PluginError for a class member whose name is almost that of a contract member.
+
+    A misspelt member would silently have no effect.
+    """
     members = [name for name in dir(base) if not name.startswith("_")]
     for cls in type(plugin).__mro__:
         if cls.__module__.startswith("lmassay.") or cls is object:
@@ -292,7 +298,7 @@ def _refuse_misspelt(plugin: object, base: type) -> None:
             if name.startswith("_") or name in members:
                 continue
             similar = difflib.get_close_matches(name, members, n=1, cutoff=_SIMILAR)
-            # A class that also defines the member itself has a reason for the second name.
+            # If the class defines the contract's member as well, the similar name is intended.
             if not similar or similar[0] in vars(cls):
                 continue
             raise PluginError(

@@ -1,4 +1,8 @@
-"""DeBERTa-v2 and v3 as masked language models: the enhanced mask decoder of their pre-training, and frozen parts."""
+"""DeBERTa-v2 and v3 as masked language models.
+
+They fill masks with the enhanced mask decoder of their pre-training (He et al. 2021). FewNLU also trains them with
+frozen parts.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +21,20 @@ def is_deberta(network: Any) -> bool:
 
 
 def has_trained_head(network: Any) -> bool:
-    """Whether the head is the one of the published weights (``lm_predictions``), which the decoder was trained with.
+    """Whether the network has the head of the published weights (``lm_predictions``).
 
-    transformers' ``legacy=True`` makes another (``cls.predictions``), which has no place in those files.
+    The enhanced mask decoder was trained with this head. With ``legacy=True``, transformers creates another one
+    (``cls.predictions``), whose weights are not in the published files.
     """
     return hasattr(network, "lm_predictions")
 
 
 def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
-    """The states that the language-model head reads (rows × positions × width), by the enhanced mask decoder.
+    """The output of the enhanced mask decoder, which the language-model head reads: rows × positions × width.
 
     The last layer is applied twice: first to the states before it, then with its own output as queries, while keys and
-    values still come from the states before it (He et al. 2021, section 3.2; absolute positions are added if the model
-    has them).
+    values still come from the states before it (He et al. 2021, section 3.2). If the model has absolute positions, they
+    are added to the first queries.
     """
     body = network.deberta
     states = body(**{**inputs, "output_hidden_states": True, "return_dict": True}).hidden_states
@@ -59,6 +64,7 @@ def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _absolute_positions(embeddings: Any, inputs: Mapping[str, Any], length: int) -> torch.Tensor | None:
+    """The vectors of the absolute positions; None if the model has none."""
     if embeddings.position_embeddings is None:
         return None
     ids = inputs.get("position_ids")
@@ -71,7 +77,7 @@ def _absolute_positions(embeddings: Any, inputs: Mapping[str, Any], length: int)
 
 
 def lm_logits(network: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The head's logits of hidden states, whatever the shape before the last dimension."""
+    """The logits that the head computes from hidden states; all dimensions but the last may have any size."""
     if has_trained_head(network):
         logits: torch.Tensor = network.lm_predictions(hidden, network.get_input_embeddings())
     else:
@@ -80,9 +86,9 @@ def lm_logits(network: Any, hidden: torch.Tensor) -> torch.Tensor:
 
 
 def summed_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """DeBERTa's masked-language-model loss in FewNLU: a sum, in which targets of 0 and below do not count.
+    """DeBERTa's masked-language-model loss in FewNLU: a sum over tokens, in which targets of 0 and below do not count.
 
-    The loss of all other families is a mean, in which a padding target counts like any other.
+    The loss of all other families is a mean, in which padding counts like any other target.
     """
     counted = targets > 0
     loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[counted], targets[counted].long(), reduction="sum")

@@ -1,9 +1,12 @@
-"""How likely a text of several tokens is in a gap, and what a network would write there itself.
+"""How probable a text of several tokens is in a gap, and which text a network would write there itself.
 
-A masked network fills masks (``MaskedGaps``), a causal one continues the text (``CausalGaps``). Masks are filled in one
-of three orders, as in PET (Schick and Schütze 2021b, section 3): ``default`` fills the most confident position first
-and reads again, ``ltr`` goes from left to right, ``parallel`` fills all positions from one reading. Many gaps are read
-together: gaps of one example with equally many tokens share their first reading, and full gaps are not read again.
+A gap is the place of the answer in a pattern. A masked network fills masks there (``MaskedGaps``), a causal one
+continues the text before it (``CausalGaps``). Masks are filled in one of three orders, as in PET (Schick and Schütze
+2021b, section 3): ``default`` fills the most confident position first and then reads the text again, ``ltr`` goes from
+left to right, ``parallel`` fills all positions after one reading.
+
+Reading, that is running the network, takes most of the time. So many gaps are read together, texts for the same gap
+share their first reading if they have equally many tokens, and a gap that is full is not read again.
 """
 
 from __future__ import annotations
@@ -25,31 +28,34 @@ Reader = Callable[[Sequence[EncodedItem], Positions], torch.Tensor]
 """Returns logits over the vocabulary for the given positions of each item, one row per position, item by item."""
 _Value = TypeVar("_Value")
 Texts = Sequence[Sequence[Sequence[int]]]
-"""For each item the texts that are tried in its gap, as tokens."""
+"""For each item, the texts that are tried in its gap. A text is a sequence of token ids."""
 
 
 class Gaps(ABC):
-    """Reads gaps: costs of texts in training, their scores in evaluation, and free writing."""
+    """Reads gaps: it gives the costs of texts in training and their scores in evaluation, and fills gaps itself."""
 
     @abstractmethod
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
-        """For each item and text the tokens' negative log-probabilities, with gradient."""
+        """For each item and text, the cost of each token: its negative log-probability, with gradient."""
 
     @abstractmethod
     def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
-        """For each item and text the sum of its tokens' log-probabilities."""
+        """For each item and text, the sum of its tokens' log-probabilities."""
 
     @abstractmethod
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
-        """What the network itself puts into each gap, one token per mask."""
+        """The tokens that the network itself puts into each gap, one per mask."""
 
     @abstractmethod
     def total(self, cost: torch.Tensor) -> torch.Tensor:
-        """One number for the costs of a text's tokens, as the hinge loss compares it."""
+        """The cost of a whole text from the costs of its tokens, as the hinge loss compares texts."""
 
 
 class MaskedGaps(Gaps):
-    """Fills masks. In training all masks of a pattern are read at once, whatever the length of the text (as PET)."""
+    """Fills masks.
+
+    As in PET, all masks of a pattern are read at once in training, even if a text has fewer tokens than masks.
+    """
 
     def __init__(self, read: Reader, decoding: Decoding, batch_size: int) -> None:
         self._read = read
@@ -58,7 +64,7 @@ class MaskedGaps(Gaps):
 
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         """See ``Gaps``. One pass through the network for all texts."""
-        # Only the masks that some text needs are read; WSC's padding is part of its text.
+        # Only as many masks are read as the longest text needs. WSC's texts include padding for its surplus masks.
         counts = []
         positions = []
         for item, texts_of_item in zip(items, texts, strict=True):
@@ -92,7 +98,7 @@ class MaskedGaps(Gaps):
 
 
 class CausalGaps(Gaps):
-    """A text's log-probability after everything before the gap; what follows the gap is not read."""
+    """Continues the text before the gap. The text after the gap is not read."""
 
     def __init__(self, read: Reader, batch_size: int) -> None:
         self._read = read
@@ -128,7 +134,7 @@ class CausalGaps(Gaps):
         return _by_item(totals, texts)
 
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
-        """See ``Gaps``. From left to right, the likeliest token each time."""
+        """See ``Gaps``. Tokens are written from left to right, each time the most probable one."""
         written: list[list[int]] = [[] for _ in items]
 
         def gap_length(number: int) -> int:
@@ -137,7 +143,7 @@ class CausalGaps(Gaps):
         def is_unfinished(number: int) -> bool:
             return len(written[number]) < gap_length(number)
 
-        # Items with gaps of similar length share a batch, so that few of them wait for a longer one.
+        # Items with gaps of similar length are in the same batch, so that most of them are finished at the same time.
         order = sorted(range(len(items)), key=gap_length)
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
@@ -149,8 +155,8 @@ class CausalGaps(Gaps):
         return written
 
     def _write_next(self, items: Sequence[EncodedItem], written: list[list[int]], active: Sequence[int]) -> None:
-        """Append the likeliest next token to the texts of the ``active`` items."""
-        # The 0 is a placeholder for the next token: the position before it predicts what comes there.
+        """Append the most probable next token to the texts of the ``active`` items."""
+        # The 0 is a placeholder for the next token, which is predicted at the position before it.
         unfinished = [[[*written[number], 0]] for number in active]
         continued, positions, _ = _continued(selected(items, active), unfinished)
         last_positions = [[positions_of_text[-1]] for positions_of_text in positions]
@@ -176,9 +182,9 @@ def _by_item(values: Sequence[_Value], texts: Texts) -> list[list[_Value]]:
 def _continued(
     items: Sequence[EncodedItem], texts: Texts
 ) -> tuple[list[EncodedItem], list[range], list[Sequence[int]]]:
-    """Each item cut off before its gap and followed by each of its texts.
+    """Cut each item off before its gap, and append each of its texts to it.
 
-    Also returns the positions of each text's tokens, and the texts in one list.
+    Returns the new items, the positions of the text's tokens in each, and the texts, in lists of the same length.
     """
     continued: list[EncodedItem] = []
     positions: list[range] = []
@@ -228,7 +234,7 @@ def known_decoding(name: str) -> Decoding:
 
 
 def trimmed(item: EncodedItem, masks: int) -> EncodedItem:
-    """The item with only the first ``masks`` of its masks; continuous prompt slots stay where they are in the text."""
+    """The item with only the first ``masks`` of its masks. The positions of continuous prompt tokens are adjusted."""
     if masks > len(item.masks):
         raise DataError(f"a text of {masks} tokens does not fit into {len(item.masks)} mask(s) of its pattern")
     dropped = set(item.masks[masks:])
@@ -261,7 +267,7 @@ def filled(item: EncodedItem, tokens: Sequence[int]) -> EncodedItem:
 def log_probabilities(
     read: Reader, gaps: Sequence[Gap], decoding: Decoding = "default", batch_size: int = 32
 ) -> torch.Tensor:
-    """The sum of the tokens' log-probabilities for each gap, which gets as many masks as its text has tokens."""
+    """For each gap, the sum of its tokens' log-probabilities. It gets as many masks as its text has tokens."""
     totals = torch.zeros(len(gaps), dtype=torch.float64)
     numbers_by_length: dict[int, list[int]] = defaultdict(list)
     for number, gap in enumerate(gaps):
@@ -270,20 +276,20 @@ def log_probabilities(
         if length == 0:
             raise DataError("a text for a gap has no tokens")
         ordered = sorted(numbers, key=lambda number: len(gaps[number].item.ids))
-        first = _first_reading(read, selected(gaps, ordered), length, batch_size)
+        first_log_p = _first_reading(read, selected(gaps, ordered), length, batch_size)
         if decoding == "parallel":
-            totals[ordered] = first.sum(dim=1)
+            totals[ordered] = first_log_p.sum(dim=1)
             continue
         for start in range(0, len(ordered), batch_size):
-            batch = ordered[start : start + batch_size]
-            gaps_in_batch = selected(gaps, batch)
-            totals[batch] = _fill_with_own_tokens(read, gaps_in_batch, first[start : start + batch_size], decoding)
+            end = start + batch_size
+            batch = ordered[start:end]
+            totals[batch] = _fill_with_own_tokens(read, selected(gaps, batch), first_log_p[start:end], decoding)
     return totals
 
 
 def _first_reading(read: Reader, gaps: Sequence[Gap], length: int, batch_size: int) -> torch.Tensor:
-    """Log-probabilities of each gap's tokens when nothing is filled yet: gaps × length. Each item is read once."""
-    # Items are known by their identity: they have lists, so they cannot be keys themselves.
+    """The log-probabilities of each gap's tokens while all masks are empty: gaps × length. Each item is read once."""
+    # An item contains lists, so it cannot be the key of a dict; its ``id`` is the key.
     items: dict[int, EncodedItem] = {}
     gaps_of_item: dict[int, list[int]] = defaultdict(list)
     for number, gap in enumerate(gaps):
@@ -302,37 +308,40 @@ def _first_reading(read: Reader, gaps: Sequence[Gap], length: int, batch_size: i
     return log_p
 
 
-def _fill_with_own_tokens(read: Reader, gaps: Sequence[Gap], first: torch.Tensor, decoding: Decoding) -> torch.Tensor:
+def _fill_with_own_tokens(
+    read: Reader, gaps: Sequence[Gap], first_log_p: torch.Tensor, decoding: Decoding
+) -> torch.Tensor:
     """Fill each gap with its own tokens one after the other, and add up their log-probabilities.
 
-    All gaps have the same number of tokens. ``first`` is the reading before anything is filled.
+    All gaps have the same number of tokens. ``first_log_p`` has their log-probabilities while all masks are empty.
     """
     length = len(gaps[0].tokens)
     items = [_copy_of(trimmed(gap.item, length)) for gap in gaps]
+    # For each gap, the numbers of the masks that are not filled yet.
     unfilled = [list(range(length)) for _ in gaps]
     totals = torch.zeros(len(gaps), dtype=torch.float64)
-    log_p: list[list[float]] = first.tolist()
+    log_p: list[list[float]] = first_log_p.tolist()
     for step in range(length):
         if step > 0:
-            # Read again: the tokens filled so far change what is likely at the other positions.
+            # The items are read again: the tokens filled so far change what is probable at the other positions.
             positions: list[Sequence[int]] = []
             tokens: list[int] = []
-            for gap, item, slots in zip(gaps, items, unfilled, strict=True):
-                positions.append(selected(item.masks, slots))
-                tokens += selected(gap.tokens, slots)
+            for gap, item, open_masks in zip(gaps, items, unfilled, strict=True):
+                positions.append(selected(item.masks, open_masks))
+                tokens += selected(gap.tokens, open_masks)
             at_tokens = _at_tokens(_log_softmax(read(items, positions)), tokens)
             log_p = at_tokens.double().view(len(gaps), length - step).tolist()
         for number, gap in enumerate(gaps):
-            next_one = _next_slot(log_p[number], decoding)
-            totals[number] += log_p[number][next_one]
-            slot = unfilled[number].pop(next_one)
+            next_index = _next_to_fill(log_p[number], decoding)
+            totals[number] += log_p[number][next_index]
+            mask = unfilled[number].pop(next_index)
             item = items[number]
-            item.ids[item.masks[slot]] = gap.tokens[slot]
+            item.ids[item.masks[mask]] = gap.tokens[mask]
     return totals
 
 
-def _next_slot(log_p: Sequence[float], decoding: Decoding) -> int:
-    """Which of the unfilled slots is filled next: the first one, or the most confident one."""
+def _next_to_fill(log_p: Sequence[float], decoding: Decoding) -> int:
+    """The index of the unfilled mask that is filled next: the first one, or the most confident one."""
     if decoding == "ltr":
         return 0
     return log_p.index(max(log_p))
@@ -341,13 +350,13 @@ def _next_slot(log_p: Sequence[float], decoding: Decoding) -> int:
 def greedy_fill(
     read: Reader, items: Sequence[EncodedItem], decoding: Decoding = "default", batch_size: int = 32
 ) -> list[list[int]]:
-    """What the network itself writes into each item's masks: the likeliest token of one position after the other."""
+    """The tokens that the network itself writes into each item's masks: at each position the most probable one."""
     written: list[list[int]] = [[] for _ in items]
 
     def masks_and_length(number: int) -> tuple[int, int]:
         return len(items[number].masks), len(items[number].ids)
 
-    # An item is read once per mask, so items with equally many masks are finished together.
+    # An item is read once per mask, so items with equally many masks are finished at the same time.
     order = sorted(range(len(items)), key=masks_and_length)
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
@@ -359,7 +368,7 @@ def greedy_fill(
 
 
 def _fill_greedily(read: Reader, items: Sequence[EncodedItem], decoding: Decoding) -> None:
-    """Replace all masks of the items, which are read together until none is left."""
+    """Replace all masks of the items with tokens. The items are read together until no mask is left."""
     unfilled = [list(item.masks) for item in items]
     while any(unfilled):
         active = [number for number, positions in enumerate(unfilled) if positions]
@@ -378,19 +387,19 @@ def _fill_greedily(read: Reader, items: Sequence[EncodedItem], decoding: Decodin
 def _fill_next(
     item: EncodedItem, positions: list[int], confidences: list[float], tokens: list[int], decoding: Decoding
 ) -> None:
-    """Write the tokens of one reading into the item, and remove the filled positions from the list."""
+    """Write one token of a reading (with ``parallel`` all) into the item, and remove its position from the list."""
     if decoding == "parallel":
         for position, token in zip(positions, tokens, strict=True):
             item.ids[position] = token
         positions.clear()
         return
-    next_one = _next_slot(confidences, decoding)
-    position = positions.pop(next_one)
-    item.ids[position] = tokens[next_one]
+    next_index = _next_to_fill(confidences, decoding)
+    position = positions.pop(next_index)
+    item.ids[position] = tokens[next_index]
 
 
 def _copy_of(item: EncodedItem) -> EncodedItem:
-    """A copy whose ids may be written to."""
+    """A copy of the item with its own list of ids, which may be changed."""
     return replace(item, ids=list(item.ids))
 
 

@@ -1,7 +1,8 @@
 """The training loop: the order of the examples, updates, evaluations on the dev set, and the weights that are kept.
 
-One training serves every evaluation ratio that is asked for. An evaluation on the dev set draws no random numbers,
-so the trajectory is the same however often the dev set is evaluated, and each ratio keeps its own best weights.
+An evaluation ratio is the share of the training between two evaluations on the dev set. One training serves several
+ratios: an evaluation draws no random numbers, so the weights develop in the same way however often the dev set is
+evaluated, and each ratio keeps its own best weights.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DEFAULT_EVAL_RATIO = 0.02
 # ``lm_head.layer_norm`` of RoBERTa, and ``full_layer_layer_norm`` of ALBERT.
 _NOT_DECAYED = ("bias", "LayerNorm.weight")
 _BETAS = (0.9, 0.999)
-# FewNLU's sampler draws the seed of each epoch from 0 to this.
+# FewNLU's sampler draws the seed of each epoch from the numbers 0 to 10,000.
 _EPOCH_SEEDS = 10_000
 _TOO_LARGE = "out of memory; lower micro_batch, eval_batch or max_seq_length, or use a smaller model"
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
@@ -47,8 +48,8 @@ class Hyperparameters:
     batch_size: int = 16
     """Examples per update."""
     micro_batch: int = 4
-    """Examples that go through the network at once. It decides the memory needed; except for dropout, the numbers do
-    not depend on it."""
+    """Examples that go through the network at once. It decides how much memory is needed, but without dropout it does
+    not change the numbers."""
     eval_batch: int = 32
     learning_rate: float = 1e-5
     weight_decay: float = 0.01
@@ -61,21 +62,26 @@ class Hyperparameters:
     """The training ends after this many evaluations without a strictly better score."""
     optimiser: Optimiser = "adamw"
     reference: bool = False
-    """FewNLU's own loop: one update more than ``max_steps``, the last one with learning rate 0; micro-batches in the
-    drawn order, accumulated across epochs, and a small one at the end of an epoch counts as much as a full one."""
+    """Repeat FewNLU's own loop. It makes one update more than ``max_steps``, with learning rate 0. Its micro-batches
+    are in the order in which examples are drawn, and an update may contain micro-batches of two epochs. A smaller
+    micro-batch at the end of an epoch counts as much as a full one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The course of a training, the choice of each evaluation ratio, and the chosen weights by update."""
+    """The course of a training, and the weights that each evaluation ratio chose."""
 
     course: TrainingCourse
     choices: list[Choice]
+    """One per evaluation ratio."""
     weights: Mapping[int, Weights]
+    """The number of an update → a copy of the weights after it, if a ratio chose them."""
     parameters: Mapping[str, torch.nn.Parameter]
+    """The parameters that were trained, by name."""
 
     def use(self, choice: Choice) -> None:
-        """Set the parameters to the choice's weights. The last weights were not copied if they are the only choice."""
+        """Set the parameters to the weights of this choice."""
+        # If the last weights are the only choice, they were not copied: the parameters still have them.
         if choice.step in self.weights:
             load_weights(self.weights[choice.step], self.parameters)
 
@@ -89,7 +95,10 @@ def train(
     sampler_seed: int,
     report_progress: ProgressCallback,
 ) -> TrainingResult:
-    """Train the learner. Afterwards it has the weights that the first evaluation ratio chose."""
+    """Train the learner. Afterwards it has the weights that the first evaluation ratio chose.
+
+    ``evaluate_dev`` is None without a dev set.
+    """
     if not items:
         raise ModelError("there is nothing to learn from: the training part of the split is empty")
     plan = _UpdatePlan.of(len(items), hyper)
@@ -117,7 +126,7 @@ def train(
                 parts = learner.losses(micro_batches)
             loss = _update_weights(parts, optimiser, list(parameters.values()), hyper.max_grad_norm, update)
             losses.append(loss)
-            # Ratios whose evaluation is reached at the same update share one evaluation of the dev set.
+            # Ratios that are due at the same update share one evaluation on the dev set.
             due = [rule for rule in rules if rule.is_due(update)]
             if due and evaluate_dev is not None:
                 dev = evaluate_dev()
@@ -142,7 +151,7 @@ def train(
 
 
 def check_schedule(hyper: Hyperparameters, n_train: int, *, has_dev: bool) -> None:
-    """Raise a ConfigError for numbers of updates and evaluations with which nothing can be trained."""
+    """Raise a ConfigError for numbers of updates and evaluations that are impossible with ``n_train`` examples."""
     plan = _UpdatePlan.of(n_train, hyper)
     stopping_rules(hyper.eval_ratios, plan.total, hyper.patience, has_dev=has_dev)
 
@@ -182,15 +191,15 @@ def _memory_ran_out(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _UpdatePlan:
-    """How many updates a training has, and how the learning rate follows them."""
+    """How many updates a training has, and over how many the learning rate rises and falls."""
 
     total: int
-    """What evaluation ratios are shares of, and the update at which the learning rate reaches 0."""
+    """The planned number of updates. Evaluation ratios are shares of it, and the learning rate reaches 0 there."""
     updates: int
-    """How many updates are made. With ``reference`` this is one more than ``total`` (FewNLU counts from 0 and stops
+    """How many updates are made. With ``reference`` this may be one more than ``total`` (FewNLU counts from 0 and stops
     after the update that exceeds the maximum)."""
     warmup: int
-    """During this many updates the learning rate rises."""
+    """The number of updates at the beginning during which the learning rate rises."""
 
     @classmethod
     def of(cls, n: int, hyper: Hyperparameters) -> _UpdatePlan:
@@ -219,7 +228,7 @@ class _UpdatePlan:
 
     @staticmethod
     def _reference_counts(n: int, hyper: Hyperparameters) -> tuple[int, int]:
-        """FewNLU's numbers: updates that the schedule is made for, and updates that happen."""
+        """FewNLU's numbers of updates: those that the schedule is made for, and those that are really made."""
         per_epoch, per_update = micro_batch_counts(n, hyper)
         updates_per_epoch = per_epoch // per_update
         if not hyper.max_steps:
@@ -227,15 +236,15 @@ class _UpdatePlan:
             # Micro-batches are accumulated across epochs, so a few more updates may happen than are scheduled.
             updates = per_epoch * hyper.epochs // per_update
             return scheduled, updates
-        # FewNLU computes the number of epochs as if each ended with an update; with few examples that is too few, and
-        # the training ends before max_steps.
+        # FewNLU computes the number of epochs as if each ended with an update. With few examples, this gives too few
+        # epochs, and the training ends before max_steps.
         epochs = hyper.max_steps // max(1, updates_per_epoch) + 1
         possible_updates = per_epoch * epochs // per_update
         return hyper.max_steps, min(possible_updates, hyper.max_steps + 1)
 
 
 def micro_batch_counts(n: int, hyper: Hyperparameters) -> tuple[int, int]:
-    """FewNLU's micro-batches per epoch of ``n`` examples, and how many of them make an update."""
+    """How many micro-batches FewNLU has per epoch of ``n`` examples, and how many of them make an update."""
     size = min(hyper.micro_batch, hyper.batch_size)
     return math.ceil(n / size), hyper.batch_size // size
 
@@ -243,18 +252,19 @@ def micro_batch_counts(n: int, hyper: Hyperparameters) -> tuple[int, int]:
 def _updates(
     learner: Learner, items: Sequence[EncodedItem], hyper: Hyperparameters, seed: int
 ) -> Iterator[list[list[EncodedItem]]]:
-    """The micro-batches of one update after the other, without end."""
+    """Yield the micro-batches of one update after the other, without end."""
     size = min(hyper.micro_batch, hyper.batch_size)
     if hyper.reference:
         drawn = batches(len(items), size, seed)
         _, per_update = micro_batch_counts(len(items), hyper)
         while True:
-            # Accumulated across the end of an epoch, as in FewNLU.
+            # As in FewNLU, an update may contain micro-batches of two epochs.
             yield [selected(items, next(drawn)) for _ in range(per_update)]
     for indices in batches(len(items), hyper.batch_size, seed):
         update = selected(items, indices)
         if learner.regroups:
-            # Less padding: the loss does not depend on how the examples of an update are grouped.
+            # The loss does not depend on how the examples of an update are grouped, so they are grouped by length,
+            # which needs less padding.
             yield [selected(update, group) for group in by_length(update, size)]
         else:
             yield [update[start : start + size] for start in range(0, len(update), size)]
@@ -276,7 +286,7 @@ def _update_weights(
     total: torch.Tensor | None = None
     for loss in losses:
         loss.backward()
-        # Summed as a tensor: reading a number after every micro-batch would make the device wait.
+        # The losses are summed as tensors, because reading a number after every micro-batch would make the GPU wait.
         total = loss.detach() if total is None else total + loss.detach()
     assert total is not None
     value = float(total)
@@ -295,7 +305,7 @@ def _update_weights(
 def _keep_best(
     due: Sequence[EarlyStopping], update: int, dev: dict[str, float], parameters: Mapping[str, torch.nn.Parameter]
 ) -> None:
-    """Pass the dev metrics to the ratios that are evaluated now, and copy the weights for those that choose them."""
+    """Pass the dev metrics to the ratios that are due, and copy the current weights for those that choose them."""
     weights: Weights | None = None
     for rule in due:
         if rule.record(update, dev):
@@ -308,13 +318,13 @@ def _keep_best(
 def _result(
     rules: Sequence[EarlyStopping], course: TrainingCourse, parameters: Mapping[str, torch.nn.Parameter]
 ) -> TrainingResult:
-    """What each ratio chose, with the weights of the first ratio in the parameters."""
+    """What each ratio chose. The parameters are set to the weights that the first ratio chose."""
     choices = [rule.choice(course.updates) for rule in rules]
     kept: dict[int, Weights] = {}
     for rule in rules:
         if rule.weights is not None:
             kept[rule.step] = rule.weights
-    # A ratio that never chose keeps the last weights; they must be copied before others are loaded.
+    # A ratio that never chose any weights keeps the last ones. They must be copied before others are loaded.
     needs_last_weights = any(choice.step not in kept for choice in choices)
     if kept and needs_last_weights:
         kept[course.updates] = copy_weights(parameters)
@@ -340,29 +350,35 @@ def load_weights(weights: Weights, parameters: Mapping[str, torch.nn.Parameter])
 
 @dataclass(slots=True)
 class EarlyStopping:
-    """One evaluation ratio: its best weights so far, and when it would have stopped."""
+    """One evaluation ratio: its best weights so far, and when it would have ended the training."""
 
     ratio: float | None
     """The share of the training between two evaluations; None if the last weights are simply kept."""
     every: int | None
-    """The same in updates."""
+    """The number of updates between two evaluations; None if there are no evaluations."""
     patience: int
     best: float = 0.0
+    """The best dev score so far: the mean of the dev metrics."""
     unimproved: int = 0
+    """How many evaluations there have been since the score last improved."""
     step: int = 0
+    """The update after which the best weights were reached; 0 before the first evaluation."""
     dev: dict[str, float] = field(default_factory=dict)
+    """The dev metrics of the best weights."""
     weights: Weights | None = None
+    """A copy of the best weights."""
     stopped_at: int | None = None
+    """The update at which this ratio would have ended the training; None if it has not."""
 
     def is_due(self, update: int) -> bool:
         """Whether the dev set is evaluated after this update."""
         return self.every is not None and self.stopped_at is None and update % self.every == 0
 
     def record(self, update: int, dev: dict[str, float]) -> bool:
-        """Record the dev metrics after an update; True if the current weights are now the best.
+        """Record the dev metrics after an update; returns whether the current weights are now the best.
 
-        As in FewNLU, weights are chosen if they are at least as good as any before, so of several with the same score
-        the latest are kept. But only a strictly better score resets the patience.
+        As in FewNLU, weights are chosen if they are at least as good as all before, so of several with the same score
+        the latest are kept. But only a strictly better score counts as an improvement.
         """
         score = sum(dev.values()) / len(dev)
         is_chosen = score >= self.best
@@ -379,7 +395,7 @@ class EarlyStopping:
         return is_chosen
 
     def choice(self, updates: int) -> Choice:
-        """The choice of a training that has ended after ``updates``."""
+        """The choice of this ratio, after a training of ``updates`` updates."""
         stopped_at = updates if self.stopped_at is None else self.stopped_at
         # Without any evaluation the last weights are kept.
         step = self.step or updates
@@ -408,10 +424,10 @@ def stopping_rules(ratios: Sequence[float], total: int, patience: int, *, has_de
 
 
 def updates_between_evaluations(ratio: float, total: int) -> int:
-    """The number of updates after which the dev set is evaluated, 0 if the ratio is less than one update.
+    """The number of updates between two evaluations on the dev set; 0 if the ratio is less than one update.
 
-    With the default ratio, a training of fewer than 50 updates is evaluated after every update: an option that the user
-    did not choose must not be an error.
+    With the default ratio, the dev set is evaluated after every update if there are fewer than 50, because a default
+    must not lead to an error.
     """
     if ratio == DEFAULT_EVAL_RATIO:
         return max(1, int(ratio * total))
@@ -419,7 +435,7 @@ def updates_between_evaluations(ratio: float, total: int) -> int:
 
 
 def _smallest_ratio(total: int) -> float:
-    """The smallest ratio that gives one update, in four digits or as many as it takes."""
+    """The smallest ratio that is at least one update, rounded up to four decimals or, if necessary, more."""
     for digits in range(4, 16):
         ratio: float = math.ceil(10**digits / total) / 10**digits
         if int(ratio * total) == 1:
@@ -427,7 +443,7 @@ def _smallest_ratio(total: int) -> float:
     return 1 / total
 
 
-# --- AdamW and its schedule: torch's own, or that of transformers 4.5.1, which gave the published figures -------------
+# --- AdamW and its schedule: torch's, or that of transformers 4.5.1, with which the published figures were computed ---
 
 
 @dataclass(slots=True)
@@ -438,7 +454,10 @@ class _AdamState:
 
 
 class HfAdamW:
-    """AdamW as in transformers 4.5.1: weights decay after the update, and eps is added before the bias correction."""
+    """AdamW as in transformers 4.5.1.
+
+    Unlike in torch, weights decay after the update, and epsilon is added before the bias correction.
+    """
 
     def __init__(self, groups: list[dict[str, Any]], epsilon: float) -> None:
         self.param_groups = groups
@@ -505,10 +524,10 @@ def make_optimiser(
     weight_decay: float,
     epsilon: float,
 ) -> Any:
-    """An optimiser with one group per learning rate and decay.
+    """An optimiser with one group of parameters for each pair of learning rate and weight decay.
 
-    ``trained`` are (name, parameter, own learning rate or None). The full learning rate of a group is kept under
-    ``full_lr`` for the schedule.
+    ``trained`` has (name, parameter, own learning rate or None) of each parameter. The schedule changes the learning
+    rate ``lr`` of a group, so the full learning rate is stored as ``full_lr``.
     """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter, own_rate in trained:
@@ -529,9 +548,10 @@ def make_optimiser(
 
 
 def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> float:
-    """The share of the learning rate at an update (counted from 0): up during ``warmup`` updates, then down to 0.
+    """The share of the full learning rate at an update, counted from 0.
 
-    ``from_zero`` is the schedule of transformers: the first update of a warm-up has no effect.
+    It rises during ``warmup`` updates and then falls to 0. With ``from_zero``, as in transformers, the first update of
+    a warm-up has the learning rate 0, so it has no effect.
 
     >>> [linear(update, total=4, warmup=2) for update in range(5)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
@@ -546,7 +566,7 @@ def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> f
 
 
 def set_rate(optimiser: Any, share: float) -> None:
-    """Set every group to this share of its full learning rate."""
+    """Set the learning rate of every group to this share of its full learning rate."""
     for group in optimiser.param_groups:
         group["lr"] = group["full_lr"] * share
 
@@ -555,8 +575,7 @@ def set_rate(optimiser: Any, share: float) -> None:
 
 
 def epochs(n: int, seed: int) -> Iterator[list[int]]:
-    """One permutation of ``range(n)`` after the other, without end.
-
+    """Yield one permutation of ``range(n)`` after the other, without end.
     As in FewNLU, Python's generator draws the seed of each epoch, and torch's generator the permutation.
     """
     if n < 1:
@@ -569,7 +588,7 @@ def epochs(n: int, seed: int) -> Iterator[list[int]]:
 
 
 def batches(n: int, size: int, seed: int) -> Iterator[list[int]]:
-    """Indices in batches of ``size``, without end; the last batch of an epoch may be smaller."""
+    """Yield indices in batches of ``size``, without end. The last batch of an epoch may be smaller."""
     for order in epochs(n, seed):
         for start in range(0, n, size):
             yield order[start : start + size]

@@ -1,9 +1,9 @@
 """Label words of several tokens: the label's score is the log-probability of its whole word.
 
-A masked network gets as many masks as the word has tokens. In training all of them are read at once, so the tokens
-count as independent; in evaluation they are filled one after the other (``decoding``), as PET does for texts (Schick
-and Schütze 2021b, section 3). A causal network uses the chain rule. The score of a label with several words is their
-mean.
+A masked network gets as many masks as the word has tokens. In training all masks are read at once, so their tokens are
+treated as independent of each other. In evaluation the masks are filled one after the other (see ``decoding``), as PET
+does for answers of several tokens (Schick and Schütze 2021b, section 3). A causal network predicts each token from
+those before it. If a label has several words, its score is the mean of their scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 LabelWords = list[list[list[int]]]
-"""Label → word → tokens."""
+"""For each label, for each of its words, the token ids."""
 _WORDS = "words"
 """The key in an item's ``extra`` for its ``LabelWords``."""
 _MIN_TEXT_TOKENS = 8
@@ -47,15 +47,19 @@ def longest_word(words: LabelWords) -> int:
 
 
 def causal_words(task: NluTask, tokenizer: Any, pattern: int, opening: str = "") -> LabelWords:
-    """The tokens of the label words as they continue a prompt, after an opening bracket or quote if it ends in one."""
+    """The tokens of the label words as they continue a prompt.
+
+    ``opening`` is the bracket or quote that the prompt ends with; empty if it ends otherwise.
+    """
     cached = CachedTokenizer(tokenizer)
-    unknown = special_ids(tokenizer)
+    # A part of a word that the vocabulary lacks becomes the unknown token, which is a special one.
+    special = special_ids(tokenizer)
     words: LabelWords = []
     for label in task.labels:
         words_of_label = []
         for word in task.verbalize(label, pattern):
             tokens = tokens_after(word, opening, cached)
-            if not tokens or any(token in unknown for token in tokens):
+            if not tokens or any(token in special for token in tokens):
                 position = f" after the {opening} at the end of the prompt" if opening else ""
                 raise ConfigError(
                     f"verbalizer: the word '{word}'{position} has no tokens of its own in this vocabulary; choose "
@@ -97,9 +101,9 @@ class LabelWordRule:
         return sorted(distinct)
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
-        """The example with as many masks as the longest word has tokens, or as a prompt."""
+        """The example with as many masks as the longest word has tokens; for a causal network, as a prompt."""
         item = self._causal_item(example) if self.net.kind == "causal" else self._masked_item(example)
-        # ADAPET reads one text per label; as in the original, a label's first word counts.
+        # ADAPET needs one text per label. As in the original, it is the label's first word.
         item.extra["texts"] = [words_of_label[0] for words_of_label in item.extra[_WORDS]]
         return item
 
@@ -115,7 +119,7 @@ class LabelWordRule:
         ids, opening = prompt_ids(self.net.tokenizer, self.task, shorter, example)
         if opening not in self._by_opening:
             self._by_opening[opening] = causal_words(self.task, self.net.tokenizer, self.reading.pattern, opening)
-        # The last token is a placeholder for the word; it is never read.
+        # The last token is a placeholder for the label word; the network never reads it.
         return EncodedItem(
             [*ids, self.net.pad_id],
             [0] * (len(ids) + 1),
@@ -130,7 +134,7 @@ class LabelWordRule:
         return label_loss(self._training_scores(gaps, items), items, self.temperature)
 
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """The mean log-probability of each label's words."""
+        """The mean log-probability of each label's words, one row per item."""
         scores = gaps.scores(items, [_flat(item.extra[_WORDS]) for item in items])
         rows = []
         for item, scores_of_item in zip(items, scores, strict=True):
@@ -139,7 +143,7 @@ class LabelWordRule:
         return torch.stack(rows)
 
     def _training_scores(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Items × labels, with gradient."""
+        """The scores of the labels, with gradient: items × labels."""
         costs = self.costs(gaps, items, [_flat(item.extra[_WORDS]) for item in items])
         rows = []
         for item, costs_of_item in zip(items, costs, strict=True):
@@ -150,20 +154,21 @@ class LabelWordRule:
     def costs(
         self, gaps: Gaps, items: Sequence[EncodedItem], texts: Sequence[Sequence[Sequence[int]]]
     ) -> list[list[torch.Tensor]]:
-        """For each item and text the tokens' negative log-probabilities, with gradient.
+        """For each item and text, the cost of each token: its negative log-probability, with gradient.
 
-        A masked network reads once per length, with as many masks as the words have tokens, as in evaluation.
+        As in evaluation, a masked network reads the item once for each length of its texts, with as many masks as
+        tokens.
         """
         if self.net.kind == "causal":
             return gaps.costs(items, texts)
-        # For each item, the costs by the number of the text. They are computed length by length, so they arrive out of
-        # order.
+        # For each item, the costs by the number of the text. They are computed for one length after the other, so not
+        # in the order of the texts.
         costs_by_number: list[dict[int, torch.Tensor]] = [{} for _ in items]
         lengths: set[int] = set()
         for texts_of_item in texts:
             lengths.update(map(len, texts_of_item))
         for length in sorted(lengths):
-            # Every item has the same words, so each has words of every length.
+            # All items have the same words, so each item has words of every length.
             numbers: list[list[int]] = []
             texts_of_length: list[list[Sequence[int]]] = []
             for texts_of_item in texts:

@@ -1,6 +1,6 @@
-"""What the training loop needs from a method: examples as token ids, a loss, and label scores.
+"""The interface between a method and the training loop: examples as token ids, a loss, and label scores.
 
-Also what most learners share: items padded to batches, and the loss over label logits.
+This module also has what most learners share: padding items to a batch, and the loss over label logits.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _Value = TypeVar("_Value")
 
 @dataclass(slots=True)
 class EncodedItem:
-    """One example as the network reads it, without padding. It is made once and used in every epoch and evaluation."""
+    """One example as token ids, without padding. It is encoded once and used in every epoch and evaluation."""
 
     ids: list[int]
     types: list[int]
+    """The token type of each id (BERT's segment number)."""
     masks: list[int] = field(default_factory=list)
     """Positions of the mask tokens."""
     prompts: list[int] = field(default_factory=list)
@@ -37,16 +38,17 @@ class EncodedItem:
     logits: Sequence[float] | None = None
     """Soft labels of a teacher."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """What a task with several masks needs: tokens of the choices, of the referent and so on."""
+    """Further values for answers of several tokens: the tokens of the choices, of the referent and so on."""
     weight: float = field(default=1.0, repr=False)
-    """The item's weight in a mean loss: 1 if the loss is a mean over items, its number of tokens if over tokens."""
+    """The item's weight in the loss: 1 if the loss is a mean over items; its number of tokens if it is a mean over
+    tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 class Learner(ABC):
-    """A language model with the loss and the label scores of a method."""
+    """A language model, with the loss and the label scores that a method defines for it."""
 
     module: torch.nn.Module
     """Contains all parameters that are trained or kept: those of the language model and any that a method adds."""
@@ -58,23 +60,23 @@ class Learner(ABC):
     none."""
 
     regroups: ClassVar[bool] = True
-    """Whether the items of one update may be grouped by length. False for a loss that is not a weighted mean over
-    items, such as one hinge for a whole micro-batch."""
+    """Whether the training loop may sort the items of one update into micro-batches by their length. False for a loss
+    that is not a weighted mean over items, such as a single hinge loss for a whole micro-batch."""
 
     @abstractmethod
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
-        """Token ids of the examples. In training, leave out those that give no loss (a false referent in WSC)."""
+        """The examples as items. In training, examples that give no loss are left out (a false referent in WSC)."""
 
     @abstractmethod
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The weighted mean loss of a micro-batch, ready for ``backward``."""
 
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
-        """The loss of a whole update in parts that add up to it: one per micro-batch, computed when it is asked for.
+        """Yield the loss of an update in parts that add up to it, one per micro-batch.
 
-        The sum must not depend on how the update is divided. Override this method for a loss that is not a weighted
-        mean over items, such as a mean over hidden tokens, or that draws random numbers: count and draw once for the
-        whole update.
+        The sum must not depend on how the update is divided into micro-batches. Override this method for a loss that is
+        not a weighted mean over items, such as a mean over hidden tokens, or that draws random numbers. Such a method
+        must count and draw once for the whole update.
         """
         total = sum(total_weight(items) for items in micro_batches)
         for items in micro_batches:
@@ -83,12 +85,13 @@ class Learner(ABC):
 
     @abstractmethod
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Label scores, one row per item; called without gradients and in evaluation mode."""
+        """Label scores, one row per item. The caller switches off gradients and sets evaluation mode."""
 
     def optimised(self) -> Iterable[tuple[str, torch.nn.Parameter, float | None]]:
-        """(name, parameter, own learning rate or None for the common one) of everything that is trained.
+        """Yield (name, parameter, learning rate) of everything that is trained.
 
-        Parameters with their own learning rate are not decayed (the prompt encoder in FewNLU).
+        The learning rate is None for parameters with the common one. Parameters with their own rate, such as those of
+        a prompt encoder, get no weight decay, as in FewNLU.
         """
         for name, parameter in self.module.named_parameters():
             if parameter.requires_grad:
@@ -96,7 +99,7 @@ class Learner(ABC):
 
 
 def total_weight(items: Iterable[EncodedItem]) -> float:
-    """The weight of several items in a mean loss."""
+    """The sum of the items' weights in the loss."""
     return sum(item.weight for item in items)
 
 
@@ -113,7 +116,7 @@ class Batch:
 
 
 def collate(items: Sequence[EncodedItem], pad_id: int, device: torch.device) -> Batch:
-    """A batch as long as its longest item.
+    """The items as one batch, padded to the length of the longest item.
 
     >>> batch = collate([EncodedItem([5, 6, 7], [0, 0, 1]), EncodedItem([8], [0])], 0, torch.device("cpu"))
     >>> batch.ids.tolist(), batch.attention.tolist()
@@ -139,9 +142,10 @@ def selected(values: Sequence[_Value], indices: Iterable[int]) -> list[_Value]:
 
 
 def by_length(items: Sequence[EncodedItem], size: int) -> list[list[int]]:
-    """Indices of the items in groups of up to ``size``, the longest first.
+    """The indices of the items in groups of up to ``size``, the longest items first.
 
-    Items of similar length need little padding, and a batch that does not fit into memory fails at the start.
+    Items of similar length need little padding. If a batch does not fit into memory, it is the first one, so the
+    training fails at once and not after hours.
     """
     order = sorted(range(len(items)), key=lambda index: -len(items[index]))
     return [order[start : start + size] for start in range(0, len(order), size)]
@@ -162,7 +166,7 @@ def distillation_loss(predicted: torch.Tensor, teacher: torch.Tensor, temperatur
 
 
 def label_loss(logits: torch.Tensor, items: Sequence[EncodedItem], temperature: float) -> torch.Tensor:
-    """Mean over items: cross-entropy with the label, or distillation for items with soft labels."""
+    """The mean over items: cross-entropy with the label or, for items with soft labels, the distillation loss."""
     hard_rows: list[int] = []
     labels: list[int] = []
     soft_rows: list[int] = []
@@ -175,7 +179,7 @@ def label_loss(logits: torch.Tensor, items: Sequence[EncodedItem], temperature: 
             soft_rows.append(row)
             soft_labels.append(item.logits)
     total = logits.new_zeros(())
-    # Indexing copies, so it is avoided if all items are of one kind.
+    # Indexing makes a copy, so it is avoided if all items have labels or all have soft labels.
     if hard_rows:
         predicted = logits[hard_rows] if soft_rows else logits
         targets = torch.tensor(labels, device=logits.device)

@@ -1,4 +1,4 @@
-"""LoRA: low-rank matrices are added to those of a frozen network and trained with PET's loss (Hu et al. 2022)."""
+"""LoRA (Hu et al. 2022): matrices of low rank are added to those of a frozen network and trained with PET's loss."""
 
 # No ``from __future__ import annotations`` here: options are read from the ``__init__`` of subclasses, and the modules
 # of these subclasses need not import the names that the annotations use.
@@ -16,7 +16,8 @@ from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.training import Training
 
-# The names of the projections for queries and values, which the paper adapts; some families have them in one matrix.
+# The names of the projections for queries and values, which the paper adapts. Some families of models compute both with
+# one matrix; the names of these matrices are in the second line.
 QUERY_AND_VALUE = frozenset(
     {"query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin", "q", "v"}
     | {"Wqkv", "qkv_proj", "query_key_value", "c_attn", "in_proj", "x_proj"}
@@ -55,7 +56,10 @@ class Lora(Training):
         return pet_learner(self, inputs, net, reading, self.decoding_strategy)
 
     def adapt(self, net: Network) -> None:
-        """Add the matrices to the network and freeze everything else, except a new classifier and other new parts."""
+        """Add the matrices to the network and freeze everything else.
+
+        Not frozen are a new classification head and other parts that the checkpoint does not have.
+        """
         try:
             from peft import LoraConfig
         except ImportError:
@@ -102,7 +106,10 @@ def head_parts(module: Any) -> list[str]:
 
 
 def fresh_parts(net: Network, adapted: list[str]) -> list[str]:
-    """The head, and further layers that the checkpoint does not have: frozen random numbers would be useless."""
+    """The names of the parts that are trained as a whole: the head, and other layers that the checkpoint does not have.
+
+    These are initialized at random, so they would be useless if they were frozen.
+    """
     head = head_parts(net.module)
     further = set()
     for parameter in net.new_parameters:
@@ -123,6 +130,6 @@ def _is_matrix(part: Any) -> bool:
 
 
 def _transposed(module: Any, names: list[str]) -> bool:
-    """Whether the adapted layers are GPT-2's transposed ones."""
+    """Whether the adapted layers have transposed matrices, as those of GPT-2."""
     adapted = [part for name, part in module.named_modules() if _last_name(name) in names]
     return any(type(part).__name__ == "Conv1D" for part in adapted)

@@ -1,6 +1,6 @@
-"""PET + MLM: in addition to its own loss, a learner continues its network's pre-training on unlabeled examples.
+"""PET + MLM (Schick and Schütze 2021, section 3.2): masked language modelling on unlabeled examples.
 
-Schick and Schütze (2021), section 3.2.
+The loss of masked language modelling (MLM), with which the network was pre-trained, is added to a learner's own loss.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RANDOM_OF_REST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MlmBatch:
-    """A batch with some tokens replaced; ``targets`` are the tokens to be predicted at ``rows`` and ``columns``."""
+    """A batch with some tokens replaced. ``targets`` are the tokens to predict at the positions (row, column)."""
 
     batch: Batch
     rows: torch.Tensor
@@ -52,11 +52,11 @@ class MlmBatch:
 
 
 class WithMlmLoss(Learner):
-    """Adds masked language modelling to the loss of another learner.
+    """Adds the loss of masked language modelling to the loss of another learner, ``inner``.
 
-    Each update takes the next batch of unlabeled examples, in parts no larger than the micro-batches. In FewNLU's loop
-    (``loss``) each micro-batch takes one. ``weights`` are those of the inner learner's loss and of the language
-    model's; ``summed`` is for FewNLU's DeBERTa, whose loss is a sum over tokens.
+    Each update uses the next batch of unlabeled examples, in parts that are not larger than the micro-batches. In
+    FewNLU's loop (``loss``), each micro-batch uses another batch. ``weights`` are the weights of the inner learner's
+    loss and of the MLM loss. ``summed`` is for DeBERTa in FewNLU, whose MLM loss is a sum over tokens.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class WithMlmLoss(Learner):
         return inner_weight * inner_loss + mlm_weight * mlm_loss
 
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
-        """The parts of the inner learner's loss, then those of the language model's."""
+        """Yield the parts of the inner learner's loss, then those of the MLM loss."""
         inner_weight, mlm_weight = self._weights
         for loss in self.inner.losses(micro_batches):
             yield inner_weight * loss
         batch = next(self._batches)
-        # Not more rows at once than labelled examples, for which the memory was sufficient.
+        # Not more rows are used at once than in a micro-batch of labelled examples, for which the memory sufficed.
         largest = max(len(items) for items in micro_batches)
         for part in batch.parts(largest):
             if len(part.targets):
@@ -109,7 +109,7 @@ class WithMlmLoss(Learner):
         return self.inner.optimised()
 
     def mlm_loss(self, batch: MlmBatch) -> torch.Tensor:
-        """The mean loss over the predicted tokens; 0 if there are none. The head is not run at other positions."""
+        """The mean MLM loss over the tokens to predict; 0 if there are none. The head is run at these tokens only."""
         if not len(batch.targets):
             return torch.zeros((), device=self.net.device)
         states = self.net.hidden(batch.batch)
@@ -122,7 +122,10 @@ class WithMlmLoss(Learner):
 def mlm_batches(
     items: Sequence[EncodedItem], net: Network, size: int, *, seed: int, sampler_seed: int
 ) -> Iterator[MlmBatch]:
-    """Unlabeled items in batches of ``size``, without end. A causal network predicts every next token instead."""
+    """Yield batches of ``size`` unlabeled items with masked tokens, without end.
+
+    For a causal network no token is masked; it predicts every next token.
+    """
     generator = torch.Generator().manual_seed(seed)
     for indices in batches(len(items), size, sampler_seed):
         drawn = selected(items, indices)
@@ -133,9 +136,10 @@ def mlm_batches(
 
 
 def masked_tokens(items: Sequence[EncodedItem], net: Network, generator: torch.Generator) -> MlmBatch:
-    """15 % of the tokens are to be predicted; 80 % of these are masked, 10 % are replaced, 10 % stay.
+    """A batch in which 15 % of the tokens are to be predicted.
 
-    Special tokens, the pattern's own mask and continuous prompt tokens are never predicted.
+    Of these, 80 % are masked, 10 % are replaced by a random token, and 10 % are unchanged. Special tokens, the
+    pattern's own mask and continuous prompt tokens are never chosen.
     """
     tokenizer: Any = net.tokenizer
     special = special_ids(tokenizer)
@@ -159,7 +163,7 @@ def masked_tokens(items: Sequence[EncodedItem], net: Network, generator: torch.G
 
 
 def next_tokens(items: Sequence[EncodedItem], net: Network) -> MlmBatch:
-    """Every token but the first is to be predicted from those before it."""
+    """A batch in which every token but the first is to be predicted from those before it."""
     targets = []
     for row, item in enumerate(items):
         # The state at a position predicts the token after it.
@@ -169,9 +173,9 @@ def next_tokens(items: Sequence[EncodedItem], net: Network) -> MlmBatch:
 
 
 def _mlm_batch(items: Sequence[EncodedItem], targets: Sequence[tuple[int, int, int]], net: Network) -> MlmBatch:
-    """A batch with (row, column, token) targets."""
+    """The items as a batch; ``targets`` are (row, column, token)."""
     batch = collate(items, net.pad_id, net.device)
-    # The shape is given, because there may be no targets at all.
+    # Without any target, the tensor would not have three columns by itself.
     cells = torch.tensor(targets, dtype=torch.long, device=net.device).view(-1, 3)
     rows, columns, tokens = cells.unbind(dim=1)
     return MlmBatch(batch, rows, columns, tokens)
@@ -179,10 +183,11 @@ def _mlm_batch(items: Sequence[EncodedItem], targets: Sequence[tuple[int, int, i
 
 # --- FewNLU's own masks -----------------------------------------------------------------------------------------------
 
-# These reproduce FewNLU's masks exactly, for comparison with it. Its draws come from torch's one global generator, from
-# which each of its data loaders also takes a number when it starts; so the masks depend on when loaders start. It also
-# masks and predicts padding: transformers 4.5.1 counted only [CLS] and [SEP] as special tokens of BERT and ALBERT.
-# (With dropout, which draws from the same generator in FewNLU, the numbers differ.)
+# The following functions reproduce FewNLU's masks exactly, for comparison with it. FewNLU draws them from torch's
+# global generator. Each of its data loaders also takes a number from this generator when it starts, so the masks depend
+# on when loaders start. FewNLU also masks and predicts padding, because transformers 4.5.1 counted only [CLS] and [SEP]
+# as special tokens of BERT and ALBERT. (In FewNLU, dropout draws from the same generator, so with dropout the masks
+# differ.)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +195,9 @@ class LoaderSchedule:
     """After how many micro-batches FewNLU restarts its data loaders."""
 
     epoch: int
-    """Micro-batches of the training set."""
+    """The number of micro-batches in an epoch of the training set."""
     evaluation: int | None
-    """Micro-batches between two evaluations on the dev set; None without one."""
+    """The number of micro-batches between two evaluations on the dev set; None without a dev set."""
 
 
 def reference_mlm_batches(
@@ -205,13 +210,13 @@ def reference_mlm_batches(
     seed: int,
     sampler_seed: int,
 ) -> Iterator[MlmBatch]:
-    """Like ``mlm_batches``, but drawn and padded as FewNLU does."""
+    """Like ``mlm_batches``, but tokens are drawn and texts padded as in FewNLU."""
     generator = torch.Generator().manual_seed(seed)
     orders = epochs(len(items), sampler_seed)
     waiting: list[list[int]] = []
     step = 0
     if schedule.evaluation is not None:
-        # FewNLU evaluates once before the training.
+        # FewNLU evaluates once before the training starts.
         _start_loader(generator)
     while True:
         if schedule.evaluation is not None and step and step % schedule.evaluation == 0:
@@ -228,14 +233,14 @@ def reference_mlm_batches(
 
 
 def _start_loader(generator: torch.Generator) -> None:
-    """Draw the number that torch's DataLoader takes as its base seed."""
+    """Draw a number, as torch's DataLoader does for its base seed when it starts."""
     torch.empty((), dtype=torch.int64).random_(generator=generator)
 
 
 def _reference_batch(items: Sequence[EncodedItem], net: Network, length: int, generator: torch.Generator) -> MlmBatch:
-    """Items with tokens replaced as FewNLU draws them, padded as it pads them."""
+    """The items as a batch, with tokens replaced and texts padded as in FewNLU."""
     tokenizer = net.tokenizer
-    # Padded to the full length, because padding takes part in the draws.
+    # The texts are padded to the full length, because tokens are also drawn for padding.
     ids = torch.full((len(items), length), net.pad_id)
     types = torch.zeros_like(ids)
     attention = torch.zeros_like(ids)
@@ -253,7 +258,7 @@ def _reference_batch(items: Sequence[EncodedItem], net: Network, length: int, ge
     def drawn(probabilities: torch.Tensor) -> torch.Tensor:
         return torch.bernoulli(probabilities, generator=generator).bool()
 
-    # Four draws for every cell in this order, as in transformers' collator, whether or not they are used.
+    # There are four draws for every position in this order, as in transformers' collator, even if they are not used.
     predicted = drawn(chances)
     masked = drawn(torch.full(ids.shape, MASKED)) & predicted
     replaced = drawn(torch.full(ids.shape, RANDOM_OF_REST)) & predicted & ~masked

@@ -1,7 +1,8 @@
 """PET and P-tuning where the answer is a text of several tokens: COPA's choices, WSC's referent, ReCoRD's entities.
 
-The three tasks share how a network reads a gap (``decoding``). What each of them trains, and how a score becomes a
-label, is a separate rule: ``ChoiceRule``, ``ReferentRule``, ``EntityRule``.
+The place of the answer in a pattern is called a gap. How a network reads it is the same for the three tasks (see
+``decoding``). Each task has its own rule for what is trained and how scores become a label: ``ChoiceRule``,
+``ReferentRule`` and ``EntityRule``.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
 
 
 Costs = Sequence[Sequence[torch.Tensor]]
-"""For each item the token costs of its texts, the right one first."""
+"""For each item, the costs (negative log-probabilities) of the tokens of each of its texts, the right text first."""
 TRUE = "True"
 """WSC's label for the right referent."""
 MAX_WRONG = 9
-"""At most this many wrong entities are trained against a right one (ReCoRD, as in PET)."""
+"""In training, a right entity is compared with at most this number of wrong ones (ReCoRD, as in PET)."""
 
 
 class AnswerRule(Protocol):
-    """What a task does with its gap."""
+    """How a task uses its gap: what is trained, and how scores become a label."""
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem | None:
-        """The example as an item; None for one that cannot be trained on."""
+        """The example as an item; None for an example that cannot be trained on."""
 
     def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The loss of a micro-batch."""
@@ -48,10 +49,7 @@ class AnswerRule(Protocol):
 
 
 class MultiMask(Learner):
-    """A learner for gaps of several tokens; examples of any length are evaluated together.
-
-    Continuous prompt slots keep their places when masks are trimmed, because their ids are part of the item.
-    """
+    """A learner for gaps of several tokens. What depends on the task is in its rule."""
 
     def __init__(
         self, net: Network, pvp: Any, rule: AnswerRule, *, decoding: str = "default", batch_size: int = 32
@@ -63,7 +61,7 @@ class MultiMask(Learner):
         self.gaps: Gaps
         strategy = known_decoding(decoding)
         if net.kind == "causal":
-            # A causal network has one order only, left to right.
+            # A causal network always writes from left to right, so the decoding strategy does not matter.
             self.gaps = CausalGaps(self.read, batch_size)
         else:
             self.gaps = MaskedGaps(self.read, strategy, batch_size)
@@ -91,7 +89,7 @@ class MultiMask(Learner):
 
 
 def read_at(net: Network, items: Sequence[EncodedItem], positions: Positions) -> torch.Tensor:
-    """Full-vocabulary logits for the tokens at each item's positions, one row per position."""
+    """Logits over the whole vocabulary for the tokens at each item's positions, one row per position."""
     batch = collate(items, net.pad_id, net.device)
     states = net.hidden(batch)
     # The state of a causal network predicts the token at the next position.
@@ -120,10 +118,10 @@ def learner_for(
 ) -> Learner:
     """PET's learner for a task: ``Cloze`` or ``CausalCloze`` for label words of one token, else ``MultiMask``.
 
-    With ``reference`` there is one hinge over the whole micro-batch, as in FewNLU (COPA) and PET (ReCoRD), instead of
-    one per example; and the name of an example's file decides about WSC's surplus masks. ``count_padding``: whether
-    WSC's surplus masks are trained to be padding. By default they are, except for DeBERTa, whose loss in FewNLU ignores
-    padding. A causal network reads no masks, so it is never trained to write padding.
+    ``reference`` reproduces two properties of FewNLU: there is a single hinge loss for the whole micro-batch (COPA, and
+    ReCoRD in PET) instead of one per example, and the name of an example's file decides how many surplus masks it gets
+    (WSC). ``count_padding`` says whether the network is trained to fill WSC's surplus masks with padding. By default it
+    is, except for DeBERTa, whose loss in FewNLU ignores padding. A causal network reads no masks, so it never is.
     """
     if task.kind == "labels":
         return _label_learner(
@@ -158,7 +156,7 @@ def _label_learner(
         words = reading.pvp(task, net.tokenizer).label_word_ids()
         if not label_words.has_several_tokens(words):
             return Cloze(net, task, reading, temperature=temperature)
-        # The pattern has one mask; the text leaves room for the others.
+        # The pattern has only one mask, so the text is shortened to leave room for the others.
         room = label_words.longest_word(words) - 1
         shorter = replace(reading, max_seq_length=max(1, reading.max_seq_length - room))
         pvp = shorter.pvp(task, net.tokenizer)
@@ -185,7 +183,7 @@ def rule_for(
         return EntityRule(pvp, task.labels, per_batch=reference)
     if task.kind == "referent":
         if net.kind == "causal":
-            # It does not read masks, even if its tokenizer has one.
+            # A causal network does not read masks, even if its tokenizer has one.
             count_padding = False
         elif count_padding is None:
             count_padding = net.family != deberta.FAMILY
@@ -199,18 +197,18 @@ def rule_for(
 
 
 def hinge(gaps: Gaps, costs: Costs, *, per_batch: bool) -> torch.Tensor:
-    """The sum over wrong texts of ``max(0, 1 + cost(right) - cost(wrong))``, mean over items.
+    """The hinge loss: the sum over wrong texts of ``max(0, 1 + cost(right) - cost(wrong))``, mean over items.
 
     A text's cost is the mean over its tokens (the sum for causal models). ``per_batch`` is how FewNLU and PET train:
-    the right texts of the whole micro-batch have one mean cost over all their tokens, so have the first wrong texts,
-    the second ones and so on, and a hinge is taken between these means.
+    they take the mean cost over the tokens of all right texts of the micro-batch, over those of all first wrong texts,
+    of all second wrong texts and so on, and compute a single hinge loss from these means.
     """
     if per_batch:
         costs = _joined(costs)
     losses = []
     for right, *wrong in costs:
         right_cost = gaps.total(right)
-        # A zero that has a gradient: a micro-batch without any wrong text is passed to backward, too.
+        # This zero has a gradient, so that backward also works for a micro-batch without any wrong text.
         loss = 0.0 * right_cost
         for cost in wrong:
             loss = loss + torch.relu(1 + right_cost - gaps.total(cost))
@@ -219,7 +217,7 @@ def hinge(gaps: Gaps, costs: Costs, *, per_batch: bool) -> torch.Tensor:
 
 
 def _joined(costs: Costs) -> list[list[torch.Tensor]]:
-    """All items as one: its n-th text consists of the n-th texts of all items that have one."""
+    """Join all items to a single one, whose n-th text consists of the n-th texts of all items that have one."""
     by_number: dict[int, list[torch.Tensor]] = {}
     for costs_of_item in costs:
         for number, cost in enumerate(costs_of_item):
@@ -233,9 +231,9 @@ def _joined(costs: Costs) -> list[list[torch.Tensor]]:
 class ChoiceRule:
     """COPA: which of two texts belongs in the gap.
 
-    Training uses a hinge between the two choices. Evaluation takes the likelier one, with as many masks as it has
-    tokens. FewNLU takes one hinge for a whole micro-batch, which is reproduced with ``per_batch`` only. Its
-    evaluation crashes with token types (BERT); here types are trimmed with the masks.
+    Training uses a hinge loss between the two choices. Evaluation takes the more probable choice; each is read with as
+    many masks as it has tokens. FewNLU has one hinge loss for a whole micro-batch, which ``per_batch`` reproduces. Its
+    evaluation crashes for models with token types (BERT), because it removes surplus masks but not their types.
     """
 
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
@@ -253,7 +251,7 @@ class ChoiceRule:
         return item
 
     def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """The hinge between the right choice and the other."""
+        """The hinge loss between the right choice and the other."""
         costs = gaps.costs(items, [right_choice_first(item) for item in items])
         return hinge(gaps, costs, per_batch=self._per_batch)
 
@@ -264,7 +262,7 @@ class ChoiceRule:
 
 
 def right_choice_first(item: EncodedItem) -> list[list[int]]:
-    """The right choice, then the others in their order."""
+    """The tokens of the right choice, then those of the others in their order."""
     texts: list[list[int]] = item.extra["texts"]
     return [texts[item.label], *texts[: item.label], *texts[item.label + 1 :]]
 
@@ -296,16 +294,16 @@ def nonempty(texts: Sequence[Sequence[int]], example: InputExample) -> list[list
 
 
 class ReferentRule:
-    """WSC: does the pronoun refer to the candidate? The network writes the referent, and the words are compared.
+    """WSC: does the pronoun refer to the candidate?
 
-    It is trained to write the true referent; in evaluation its text is compared with the candidate (as T5 does it).
+    As with T5, the network is trained to write the true referent. In evaluation it writes a text, whose words are
+    compared with those of the candidate. A false referent does not say what to write, so it is left out of training.
 
-    In training the referent gets 0 to 3 masks more than it has tokens, in evaluation one more (the pattern adds them).
-    The surplus is trained to be padding unless ``count_padding`` is off, as it is for causal networks, which read no
-    masks. A false referent does not say what to write, so it is left out of training.
+    In training there are 0 to 3 masks more than the referent has tokens, in evaluation one more (see ``WscPVP``). The
+    network is trained to fill these surplus masks with padding, unless ``count_padding`` is off.
 
-    A quirk of FewNLU, reproduced with ``by_file``: the name of its file decides what a training example is, so dev
-    examples that come from the training file get random surplus masks.
+    A quirk of FewNLU, reproduced with ``by_file``: the name of its file decides whether an example counts as a training
+    example, so dev examples that come from the training file get random surplus masks.
     """
 
     def __init__(
@@ -350,18 +348,21 @@ class ReferentRule:
         return torch.cat([cost_of_target for (cost_of_target,) in costs]).mean()
 
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """1 for the label that the comparison gives, 0 for the other."""
+        """One row per item: 1 for the label that the comparison gives, 0 for the other."""
         rows = torch.zeros(len(items), len(self._labels), dtype=torch.float64)
         written = gaps.write(items)
         for number, (item, tokens) in enumerate(zip(items, written, strict=True)):
-            is_meant = same_referent(self.text(tokens), item.extra["candidate"])
-            # There are two labels, so the other one is 1 minus this one.
-            label = self._true if is_meant else 1 - self._true
+            is_candidate = same_referent(self.text(tokens), item.extra["candidate"])
+            # There are two labels, 0 and 1, so the index of the false one is 1 minus that of the true one.
+            label = self._true if is_candidate else 1 - self._true
             rows[number, label] = 1.0
         return rows
 
     def text(self, tokens: Sequence[int]) -> str:
-        """What the network wrote, without special tokens and ids that only the network has (DeBERTa's spare rows)."""
+        """The text that the network wrote, without special tokens.
+
+        Ids beyond the tokenizer's vocabulary are also left out: DeBERTa's embeddings have more rows than it has tokens.
+        """
         special = special_ids(self._tokenizer)
         size = len(self._tokenizer)
         words = [token for token in tokens if token not in special and token < size]
@@ -369,7 +370,7 @@ class ReferentRule:
 
 
 def same_referent(written: str, candidate: str) -> bool:
-    """Whether the words of one text are all among those of the other.
+    """Whether all words of one of the two texts are also in the other.
 
     >>> same_referent("the city councilmen", "councilmen"), same_referent("the demonstrators", "councilmen")
     (True, False)
@@ -388,14 +389,14 @@ def _words(text: str) -> set[str]:
 
 
 class EntityRule:
-    """ReCoRD: which entity of the passage belongs in the gap of a query. FewNLU never ran it; this follows PET.
+    """ReCoRD: which entity of the passage belongs in the gap of a query? FewNLU never ran it, so this follows PET.
 
-    Training sums hinges between an answer and up to nine wrong entities. In evaluation the likeliest entity is the
-    answer. PET takes the hinges over a whole micro-batch, which ``per_batch`` reproduces.
+    The loss is the sum of the hinge losses between a right entity and up to nine wrong ones. In evaluation the most
+    probable entity is chosen. PET has one hinge loss for a whole micro-batch, which ``per_batch`` reproduces.
 
-    The two logits of a question are the scores of its best wrong entity and of its best right one: label 1 means that
-    it is answered correctly. The chosen entity is left in the item (``extra["answer"]``) for metrics that compare
-    texts.
+    A question has two logits: the score of its best wrong entity, and that of its best right one. So label 1 is
+    predicted if the question is answered correctly. The text of the chosen entity is stored in the item
+    (``extra["answer"]``) for metrics that compare texts.
     """
 
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
@@ -404,7 +405,7 @@ class EntityRule:
         self._per_batch = per_batch
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
-        """The example with the tokens of its entities, and which of them are answers."""
+        """The example with the tokens of its entities, and which of them are right answers."""
         item = gap_item(self._pvp, example, self._labels, training)
         names = self._pvp.choice_texts(example)
         answers = set(example.meta.get("answers", ()))
@@ -418,7 +419,7 @@ class EntityRule:
         return item
 
     def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """The hinges between an answer and the wrong entities."""
+        """The hinge losses between a right entity and the wrong ones."""
         costs = gaps.costs(items, [right_entity_first(item) for item in items])
         return hinge(gaps, costs, per_batch=self._per_batch)
 
@@ -429,7 +430,7 @@ class EntityRule:
         for item, scores in zip(items, scores_of_items, strict=True):
             likeliest = scores.index(max(scores))
             item.extra["answer"] = item.extra["names"][likeliest]
-            # A question without right (or wrong) entities gets a score below all others for that label.
+            # If a question has no right (or no wrong) entities, that label gets a score below those of all entities.
             best_wrong = best_right = min(scores) - 1.0
             for score, is_right in zip(scores, item.extra["right"], strict=True):
                 if is_right:
@@ -441,7 +442,7 @@ class EntityRule:
 
 
 def right_entity_first(item: EncodedItem) -> list[list[int]]:
-    """The first answer, then up to nine wrong entities in their order."""
+    """The tokens of the first right entity, then those of up to nine wrong entities in their order."""
     right: list[list[int]] = []
     wrong: list[list[int]] = []
     for text, is_right in zip(item.extra["texts"], item.extra["right"], strict=True):

@@ -1,7 +1,6 @@
-"""A trainable language model.
+"""A trainable language model, whose head can be run at single positions and for single words.
 
-It computes hidden states, and applies the head only at chosen positions and for chosen words.
-
+That saves most of the head's work, because few-shot methods need the logits of a few words at one position only.
 Weights are float32 on every device. With the dtype bfloat16, matrix products are computed in bfloat16 (autocast).
 """
 
@@ -38,11 +37,11 @@ HeadKind = Literal["lm", "classifier"]
 TensorFunction = Callable[[torch.Tensor], torch.Tensor]
 # Families whose last layer is built like BERT's.
 _LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-# For features of texts: longer texts are truncated to this number of tokens.
+# Texts are truncated to this number of tokens to compute their features.
 _FEATURE_MAX_TOKENS = 128
 _FEATURE_BATCH_SIZE = 16
-# transformers 4.5.1, which FewNLU used, had torch's default eps in ALBERT's head. The weights were trained with 1e-12,
-# which the checkpoints' configurations say and later versions use.
+# The epsilon of the layer norm in ALBERT's head. transformers 4.5.1, which FewNLU used, had torch's default there. The
+# weights were trained with 1e-12, which is in the checkpoints' configurations and which later versions use.
 _REFERENCE_ALBERT_EPS = 1e-5
 
 
@@ -107,11 +106,11 @@ class Network:
         return self._head
 
     def _check_head(self, head: Head) -> None:
-        """Raise a DataError if the logits are not those of the model.
+        """Raise a DataError if the head does not compute the same logits as the model itself, tested on a few tokens.
 
-        This is tried out on a few tokens: families scale and cap their logits in many ways, and new ones are added.
+        Families of models scale and cap their logits in many ways, and new families are added.
         """
-        # Any tokens will do.
+        # It does not matter which tokens these are.
         batch = collate([EncodedItem([0, 1, 2], [0, 0, 0])], self.pad_id, self.device)
         inputs = self.inputs(batch)
         # Dropout would draw random numbers, and bfloat16 would be too coarse.
@@ -135,7 +134,7 @@ class Network:
             )
 
     def inputs(self, batch: Batch, embeds: torch.Tensor | None = None) -> dict[str, Any]:
-        """Arguments of the transformer; ``embeds`` replace the token ids."""
+        """The arguments for the transformer. ``embeds``, if given, are input embeddings that replace the token ids."""
         arguments: dict[str, Any] = {"attention_mask": batch.attention}
         if embeds is None:
             arguments["input_ids"] = batch.ids
@@ -196,7 +195,7 @@ class DebertaNetwork(Network):
 def padding_id(tokenizer: Any) -> int:
     """The id of the padding token.
 
-    Causal models without one use another token: nothing attends to what follows the text.
+    Causal models without one can use any other token, because no token attends to those after it.
     """
     if tokenizer.pad_token_id is not None:
         return int(tokenizer.pad_token_id)
@@ -206,15 +205,18 @@ def padding_id(tokenizer: Any) -> int:
 
 
 def reads_types(config: Any) -> bool:
-    """Whether a family gets token types. ALBERT has them, but FewNLU gives it none; RoBERTa has only one type."""
+    """Whether a family of models gets token types.
+
+    RoBERTa has only one type. ALBERT has several, but FewNLU passes none to it.
+    """
     return getattr(config, "type_vocab_size", 0) > 1 and config.model_type != "albert"
 
 
 def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None, *, reference: bool = False) -> Network:
-    """The lmassay model ``model`` with the weights in its files, ready to be trained.
+    """Load the weights of an lmassay model as a network that can be trained.
 
-    New parts (a classifier) are initialized from torch's current random state. ``reference`` reproduces the numbers of
-    the library versions that FewNLU used.
+    Parts that the files lack (a classification head) are initialized from torch's current random state. ``reference``
+    reproduces the numbers of the library versions that FewNLU used.
     """
     if "train" not in getattr(model, "can", ()):
         name = getattr(model, "name", type(model).__name__)
@@ -278,8 +280,8 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
                 **common,
             )
     except Exception as error:
-        # Files from elsewhere can be wrong in any way. Messages of transformers may fill a page, so the first line
-        # has to do.
+        # Files from elsewhere can be wrong in any way. Messages of transformers may fill a page, so only the first line
+        # is shown.
         lines = str(error).strip().splitlines()
         reason = lines[0] if lines else error_with_location(error)
         raise DataError(f"the model in {model.folder} cannot be loaded for training: {excerpt(reason, 300)}") from error
@@ -328,14 +330,14 @@ def quiet() -> Iterator[None]:
             transformers.utils.logging.enable_progress_bar()
 
 
-# --- the language-model head in two steps: it can be run at chosen positions and for chosen tokens only ---------------
+# --- the language-model head in two steps, so that it can be run at chosen positions and for chosen tokens ------------
 
 
 class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any where it is not installed
-    """Some rows of the input embeddings, with a sparse gradient.
+    """Selects some rows of the input embeddings. Their gradient is sparse.
 
-    A dense gradient would be a matrix as large as the embeddings, almost all of it zeros. Adding it to the gradient
-    from the model's input would be as expensive as computing that gradient.
+    A dense gradient would be a matrix as large as the embeddings and consist almost only of zeros. It would have to be
+    added to the gradient from the model's input, which is as expensive as computing that gradient.
     """
 
     @staticmethod
@@ -357,10 +359,12 @@ class Head:
     """The language-model head: a transformation of the last hidden state, then a matrix with one row per token."""
 
     transform: TensorFunction
+    """Applied to the hidden states."""
     weight: Callable[[], torch.Tensor]
+    """Returns the matrix."""
     bias: Callable[[], torch.Tensor | None]
     finish: TensorFunction
-    """Applied to the logits; most families change nothing."""
+    """Applied to the logits; in most families it changes nothing."""
 
     def logits(
         self,
@@ -385,7 +389,7 @@ class Head:
 
 
 def masked_head(model: Any) -> Head:
-    """The head of a masked language model, found by the names that its family gives to the parts."""
+    """The head of a masked language model, recognized by the names of its parts."""
     if _has(model, "cls.predictions.transform"):  # BERT and similar models, DeBERTa as transformers saves it
         return _linear(model.cls.predictions.transform, model.cls.predictions.decoder)
     if _has(model, "lm_predictions.lm_head.LayerNorm"):  # DeBERTa as Microsoft saves it, with tied weights
@@ -425,13 +429,13 @@ def causal_head(model: Any) -> Head:
     # Cohere and Falcon-H1 multiply the logits.
     for name in ("logit_scale", "lm_head_multiplier"):
         scale *= getattr(config, name, None) or 1.0
-    # HyperCLOVA X multiplies by the number by which Granite divides.
+    # In Granite and others the logits are divided by this number; in HyperCLOVA X they are multiplied by it.
     scaling = getattr(config, "logits_scaling", None) or 1.0
     if config.model_type == "hyperclovax":
         scale *= scaling
     else:
         scale /= scaling
-    # Gemma, RecurrentGemma and xLSTM cap them.
+    # Gemma, RecurrentGemma and xLSTM cap the logits.
     cap: float | None = None
     for name in ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap"):
         cap = cap or getattr(config, name, None)
@@ -454,7 +458,7 @@ def _unchanged(states: torch.Tensor) -> torch.Tensor:
 
 
 def _linear(transform: TensorFunction, last: Any, finish: TensorFunction = _unchanged) -> Head:
-    # Looked up at every use, because LoRA and tied embeddings may replace the tensor.
+    # Weight and bias are looked up whenever they are used, because LoRA and tied embeddings may replace the tensors.
     return Head(transform, lambda: last.weight, lambda: getattr(last, "bias", None), finish)
 
 
@@ -469,9 +473,10 @@ def _has(model: Any, path: str) -> bool:
 # --- the last layer, at the mask only ---------------------------------------------------------------------------------
 
 
-# A cloze needs only the state at its mask. The earlier layers are needed at all positions, because the last one attends
-# to them. This saves about 7 % of the work in a network with 12 layers, a fifth in one with 4. Without dropout, the
-# results are the same up to rounding. With dropout, fewer random numbers are drawn than for all positions.
+# A cloze (a text with a mask) needs only the state at its mask, so the last layer is computed there alone. The earlier
+# layers are needed at all positions, because the last one attends to them. This saves about 7 % of the work in a
+# network with 12 layers, and a fifth in one with 4. Without dropout, the results are the same up to rounding. With
+# dropout, fewer random numbers are drawn than for all positions.
 
 
 def last_layer(module: Any) -> Any | None:
@@ -488,12 +493,12 @@ def last_layer(module: Any) -> Any | None:
 
 @contextmanager
 def only_at(layer: Any, positions: torch.Tensor) -> Iterator[None]:
-    """Inside this context, the layer computes one position per row: that in ``positions``."""
+    """Inside this context, the layer computes a single position per row, which is given in ``positions``."""
     layer.forward = partial(_forward_at, layer, positions)
     try:
         yield
     finally:
-        # The method of the class becomes visible again.
+        # Without this attribute, the object has the ``forward`` of its class again.
         del layer.forward
 
 
@@ -531,9 +536,9 @@ def _forward_at(
 
 @contextmanager
 def seeded(seed: int, device: torch.device, threads: int) -> Iterator[None]:
-    """What torch draws inside depends on the seed alone, and draws outside are not affected.
+    """Inside this context, what torch draws depends on the seed alone. Draws after it are not affected.
 
-    The number of threads is set as well, because it decides the order in which sums are computed.
+    The number of threads is set as well, because the rounding of sums depends on it.
     """
     threads_before = torch.get_num_threads()
     with untouched_draws(device):
@@ -547,7 +552,7 @@ def seeded(seed: int, device: torch.device, threads: int) -> Iterator[None]:
 
 @contextmanager
 def untouched_draws(device: torch.device) -> Iterator[None]:
-    """What torch draws inside does not change the draws that follow."""
+    """What torch draws inside this context does not change the draws after it."""
     gpus: Sequence[torch.device] = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
         yield
@@ -557,7 +562,7 @@ def untouched_draws(device: torch.device) -> Iterator[None]:
 
 
 def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-    """The mean of the last hidden states over an example's plain text, one row per example."""
+    """One row per example: the mean of the last hidden states over the tokens of its text."""
     if model is None or "train" not in getattr(model, "can", ()):
         raise ConfigError("task.splits.strategy: model_informed splits need a local Hugging Face model; give one")
     net = open_network(model)

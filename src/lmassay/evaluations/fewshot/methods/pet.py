@@ -1,4 +1,4 @@
-"""PET: fine-tuning through a pattern's mask (Schick and Schütze 2021), with or without an auxiliary language model."""
+"""PET (Schick and Schütze 2021): the network is fine-tuned to fill the mask of a pattern with the word of the label."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pet(Training):
         self.uses_unlabeled = self.lm_training
 
     def learner(self, inputs: TrainingInputs) -> Learner:
-        """PET's learner, with the language-model loss added if that is wanted."""
+        """PET's learner; with ``lm_training``, it also has the loss of masked language modelling."""
         net = open_network(inputs.model, reference=self.reference)
         reading = self.reading(inputs, pattern=self.pattern, mode="cloze")
         learner = pet_learner(self, inputs, net, reading, self.decoding_strategy)
@@ -51,7 +51,7 @@ class Pet(Training):
         return self._with_mlm_loss(learner, net, reading, inputs)
 
     def restore(self, inputs: TrainingInputs, folder: Path) -> FittedNetwork:
-        """The saved classifier. The language-model loss, and the unlabeled examples it needs, are for training only."""
+        """The saved classifier. It needs no unlabeled examples: masked language modelling is used only in training."""
         if self.lm_training:
             return replace(self, lm_training=False).restore(inputs, folder)
         return super().restore(inputs, folder)
@@ -76,7 +76,10 @@ class Pet(Training):
         return WithMlmLoss(learner, net, batches, weights, summed=is_summed)
 
     def _loader_schedule(self, n_train: int, *, has_dev: bool) -> LoaderSchedule:
-        """When FewNLU restarts its data loaders, each of which takes a number from the shared random generator."""
+        """When FewNLU restarts its data loaders.
+
+        Each restart draws a number from the random generator that also draws FewNLU's masks.
+        """
         hyper = self.hyperparameters()
         per_epoch, per_update = micro_batch_counts(n_train, hyper)
         total_updates = hyper.max_steps or per_epoch // per_update * hyper.epochs
@@ -89,7 +92,7 @@ class Pet(Training):
 def pet_learner(
     method: Training, inputs: TrainingInputs, net: Network, reading: Reading, decoding_strategy: str = "default"
 ) -> Learner:
-    """PET's learner for a task, for PET and the methods that are built upon it."""
+    """PET's learner for a task. PET uses it, and the methods that are built upon PET."""
     return learner_for(
         inputs.task,
         net,

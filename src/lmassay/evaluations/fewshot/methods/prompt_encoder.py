@@ -1,4 +1,4 @@
-"""Continuous prompts: trained vectors at the positions of a pattern that have no word (Liu et al. 2021)."""
+"""Continuous prompts (Liu et al. 2021): trained vectors at positions of a pattern, called slots, that have no word."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lmassay.errors import ConfigError, did_you_mean
 EncoderHead = Literal["raw", "lstm", "mlp"]
 HEADS: tuple[str, ...] = get_args(EncoderHead)
 NAME = "prompt_encoder"
-"""The name of the encoder inside a network."""
+"""The name of the encoder's module inside a network."""
 SLOT = -2
-"""The id of a slot in the input of a prompted network. No vocabulary has it; -1 means a missing mask."""
+"""The id of a slot in the input of a prompted network. No token has it; -1 is taken by ``pvp.NO_MASK``."""
 
 
 class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any where it is not installed
@@ -24,8 +24,7 @@ class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any wher
 
     ``raw`` learns the vectors themselves, starting from words drawn from the vocabulary; ``mlp`` and ``lstm`` pass them
     through a small network first. ``mlp`` treats each slot alone; with ``lstm``, the slots of a prompt depend on each
-    other (P-tuning, section 3.2).
-    Names and sizes of the weights are FewNLU's.
+    other (P-tuning, section 3.2). Names and sizes of the weights are FewNLU's.
     """
 
     def __init__(self, slots: int, head: str, words: torch.Tensor, *, seed: int = 42) -> None:
@@ -70,26 +69,25 @@ def _two_layers(incoming: int, width: int) -> torch.nn.Sequential:
 
 
 def drawn_words(vocabulary: int, slots: int, seed: int) -> list[int]:
-    """Tokens to start from, with repetition. numpy's older generator gives the same draws as FewNLU."""
+    """One token per slot, drawn from the vocabulary with replacement. As in FewNLU, numpy's older generator is used."""
     tokens = np.random.RandomState(seed).choice(vocabulary, slots)
     return [int(token) for token in tokens]
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Weights drawn inside depend on the seed alone, and draws outside are not affected."""
+    """Inside this context, what torch draws depends on the seed alone. Draws after it are not affected."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def put_in(embedded: torch.Tensor, slots: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Word embeddings (rows × positions × width) with the vectors in the slots: the first vector in a row's first slot.
-
+    """Word embeddings (rows × positions × width), with the vectors put into the slots of each row in their order.
     >>> put_in(torch.zeros(1, 3, 1), torch.tensor([[True, False, True]]), torch.tensor([[1.0], [2.0]])).tolist()
     [[[1.0], [0.0], [2.0]]]
     """
-    # For each slot its number within the row.
+    # For each slot, its number within the row.
     numbers = (slots.cumsum(1) - 1)[slots]
     return embedded.index_put((slots,), vectors.to(embedded.dtype)[numbers])
 
@@ -97,7 +95,7 @@ def put_in(embedded: torch.Tensor, slots: torch.Tensor, vectors: torch.Tensor) -
 class Slots:
     """Replaces the embedding of every SLOT in a network's input with the vectors of an encoder.
 
-    These are hooks at the embedding layer, so they work for every family, task and loss. Slot ids are never looked up.
+    This is done by hooks at the embedding layer, so it works for every family of models, task and loss.
     """
 
     def __init__(self, network: Any, encoder: PromptEncoder) -> None:

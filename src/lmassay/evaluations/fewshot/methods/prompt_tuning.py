@@ -1,4 +1,4 @@
-"""Prompt tuning: the network is frozen, only a prompt before the text is learned (Lester et al. 2021)."""
+"""Prompt tuning (Lester et al. 2021): the network is frozen, and only the vectors of a prompt are learned."""
 
 # No ``from __future__ import annotations`` here: options are read from the ``__init__`` of subclasses, and the modules
 # of these subclasses need not import the names that the annotations use.
@@ -73,7 +73,9 @@ class PromptTuning(Training):
 
 
 def labels_first(label_words: Sequence[int], vocabulary: int, slots: int, seed: int) -> list[int]:
-    """The tokens that the slots start from: the words of the labels, then words drawn from the vocabulary.
+    """The tokens whose embeddings the prompt's vectors start from, one per slot.
+
+    These are the words of the labels, followed by tokens that are drawn from the vocabulary.
 
     >>> labels_first([7, 9], vocabulary=10, slots=1, seed=0)
     [7]

@@ -1,4 +1,4 @@
-"""P-tuning: trained vectors replace the words of a pattern, learned with the network (Liu et al. 2021)."""
+"""P-tuning (Liu et al. 2021): vectors replace words of a pattern, and are trained together with the network."""
 
 # No ``from __future__ import annotations`` here: options are read from the ``__init__`` of subclasses, and the modules
 # of these subclasses need not import the names that the annotations use.
@@ -23,15 +23,16 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
-SHORTEST = 8
-"""The minimum of tokens that a prompt must leave for the text."""
+MIN_TEXT_TOKENS = 8
+"""A prompt must leave at least this number of tokens for the text."""
 
 
 class PromptedLearner(Learner):
-    """Any learner, with the vectors of a prompt encoder in the slots of its items.
+    """Adds a continuous prompt to another learner: the vectors of a prompt encoder in the slots of its items.
 
-    ``front`` slots are put before the text, after the tokenizer's opening token; those of the pattern come from the
-    items themselves. The prompt has its own learning rate and no weight decay.
+    A slot is a position without a word. ``front`` slots are put before the text (but after the tokenizer's first
+    special token); slots inside a pattern are already in the items of the other learner. The prompt has its own
+    learning rate and no weight decay.
     """
 
     def __init__(
@@ -62,18 +63,19 @@ class PromptedLearner(Learner):
 
     def optimised(self) -> Iterable[tuple[str, torch.nn.Parameter, float | None]]:
         """The parameters of the inner learner, and those of the prompt with their own learning rate."""
-        of_prompt = {id(parameter) for parameter in self.encoder.parameters()}
+        # The encoder is a module of the network, so the inner learner yields its parameters as well.
+        ids_of_prompt = {id(parameter) for parameter in self.encoder.parameters()}
         for name, parameter, rate in self.inner.optimised():
-            if id(parameter) not in of_prompt:
+            if id(parameter) not in ids_of_prompt:
                 yield name, parameter, rate
         for name, parameter in self.encoder.named_parameters():
             yield f"{NAME}.{name}", parameter, self._rate
 
     def _slotted(self, item: EncodedItem) -> EncodedItem:
-        """The item with the id SLOT, which no word has, at its prompt positions."""
+        """The item with the id SLOT at the positions of its prompt tokens."""
         if self._front:
             item = with_front_slots(item, self._front, after=self._opening)
-        # A causal network never reads what follows the answer; such positions have been cut off.
+        # For a causal network, everything after the answer was cut off, and with it the slots there.
         positions = [position for position in item.prompts if position < len(item.ids)]
         if not 0 < len(positions) <= self.encoder.slots:
             raise ConfigError(
@@ -87,7 +89,7 @@ class PromptedLearner(Learner):
 
 
 def with_front_slots(item: EncodedItem, slots: int, *, after: set[int]) -> EncodedItem:
-    """The item with further slots before its text, but after a first token that is one of ``after``.
+    """The item with slots before its text. If its first token is one of ``after``, the slots come after it.
 
     >>> item = with_front_slots(EncodedItem([2, 8, 3], [0, 0, 0], masks=[1]), 2, after={2, 3})
     >>> item.ids, item.masks, item.prompts
@@ -152,16 +154,16 @@ class PTuning(Training):
 
 
 def slot_pattern_words(task: "NluTask", pattern: int) -> dict[str, list[str]]:
-    """Label → its words in a pattern with slots; none if the task lacks the pattern, which the training reports."""
+    """Label → its words in a pattern with slots. Empty if the task has no such pattern; the training reports that."""
     if pattern not in task.patterns["ptuning"]:
         return {}
     return {label: task.verbalize(label, pattern, mode="ptuning") for label in task.labels}
 
 
 def shortened(reading: Reading, slots: int) -> Reading:
-    """The reading with a window that leaves room for the slots."""
+    """The reading with a smaller ``max_seq_length``, which leaves room for the slots."""
     remaining = reading.max_seq_length - slots
-    if remaining < SHORTEST:
+    if remaining < MIN_TEXT_TOKENS:
         raise ConfigError(
             f"max_seq_length: {slots} prompt tokens leave {max(remaining, 0)} of {reading.max_seq_length} for the "
             "text; raise it, or use fewer"

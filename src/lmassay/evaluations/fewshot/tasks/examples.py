@@ -9,9 +9,10 @@ from typing import Any
 
 @dataclass(slots=True)
 class InputExample:
-    """Texts and label as FewNLU's processors make them; ``meta`` has what else a task needs.
+    """An example as FewNLU's processors make it: one or two texts and a label.
 
-    ``guid`` is unique in its file and ends in ``-<number>``; ``logits`` are soft labels from a teacher.
+    ``guid`` is unique in its file and ends in ``-<number>``. ``logits`` are soft labels from a teacher. ``meta`` has
+    all other fields that a task needs, and ``idx`` is the number of the example in its file.
     """
 
     guid: str

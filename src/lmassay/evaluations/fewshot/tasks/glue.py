@@ -1,7 +1,7 @@
 """GLUE's classification tasks: their files (.tsv, or JSON Lines with the same field names), patterns and label words.
 
-The patterns were written for lmassay, modelled on FewNLU's example task MRPC. ``patterns.py`` explains
-the notation.
+The patterns were written for lmassay, modelled on FewNLU's example task MRPC. Their notation is explained in
+``lmassay.evaluations.fewshot.tasks.patterns``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _COLA_COLUMNS = ("source", "label", "annotation", "sentence")
 
 
 class GlueProcessor(RowProcessor):
-    """One or two texts and a label, under any of the names that files of the task use."""
+    """Reads one or two texts and a label. Files of the same task may name these fields differently."""
 
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """For each text, the names that its field may have."""
     LABEL_NAMES: ClassVar[tuple[str, ...]] = ("label",)
     HEADERLESS: ClassVar[Sequence[str] | None] = None
-    """The columns of the published .tsv files if they have no header."""
+    """The columns of the task's published .tsv files, if these have no header."""
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
-        """The rows of a file; the published test files have a header even if the others have none."""
+        """The rows of a file. The published test files have a header, even where the other files have none."""
         has_no_header = format_suffix(Path(path)) == ".tsv" and set_type != "test"
         return read_rows(path, self.HEADERLESS if has_no_header else None)
 
@@ -140,7 +140,7 @@ class ColaProcessor(GlueProcessor):
     HEADERLESS: ClassVar[Sequence[str] | None] = _COLA_COLUMNS
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
-        """The rows of a file. The published files have no header; a table with one is the user's own."""
+        """The rows of a file. Published training and dev files have no header; a user's own table may have one."""
         if format_suffix(Path(path)) == ".tsv" and Path(path).is_file():
             with open_bytes(Path(path)) as stream:
                 first_line = stream.readline().decode("utf-8-sig", errors="replace")
@@ -182,7 +182,7 @@ _PROMPT_TOKENS = {1: (1,), 2: (2,), 4: (4,)}
 class GluePVP(TablePVP):
     """The patterns and label words of a task.
 
-    ``{a}`` and ``{b}`` are the two texts, ``{a.}`` and ``{b.}`` the same without final punctuation.
+    In a pattern, ``{a}`` and ``{b}`` are the two texts; ``{a.}`` and ``{b.}`` are the same without final punctuation.
     """
 
     def fields(self, example: InputExample) -> dict[str, str]:
@@ -193,9 +193,10 @@ class GluePVP(TablePVP):
 
 
 def _pvp(name: str, words: Words, cloze: Sequence[str], slots: str, *, pair: bool = True) -> type[GluePVP]:
-    """Create the PVP of a task from its cloze patterns, numbered from 0, and its pattern for P-tuning.
+    """Create the PVP of a task.
 
-    In the latter, ``<a>`` is the place of the prompt tokens. ``pair`` says whether an input has two texts.
+    ``cloze`` are its cloze patterns, numbered from 0. ``slots`` is its pattern for P-tuning, with ``<a>`` in the place
+    of the continuous prompt tokens. ``pair`` says whether an input has two texts.
     """
     patterns: dict[Mode, Mapping[int, str]] = {
         "cls": {0: "{a}||{b}" if pair else "{a}"},

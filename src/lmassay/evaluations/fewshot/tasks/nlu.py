@@ -27,7 +27,7 @@ MODES: tuple[Mode, ...] = ("cls", "cloze", "ptuning")
 
 @dataclass(frozen=True)
 class NluTask:
-    """What methods and protocol know about a task; made by ``open_task``."""
+    """A few-shot task as methods and the protocol use it; ``open_task`` makes it."""
 
     dataset: str
     name: str
@@ -40,7 +40,8 @@ class NluTask:
     """Further files that define the task (a user's Python or YAML file)."""
     chat: ChatWording = field(default_factory=ChatWording)
     """How the task is put to a chat model."""
-    _read: dict[Part, list[InputExample]] = field(default_factory=dict, repr=False, compare=False)
+    _loaded: dict[Part, list[InputExample]] = field(default_factory=dict, repr=False, compare=False)
+    """The parts whose files have been read."""
 
     @property
     def kind(self) -> Kind:
@@ -49,23 +50,23 @@ class NluTask:
 
     @cached_property
     def patterns(self) -> dict[Mode, list[int]]:
-        """The ids of its patterns."""
+        """The ids of the task's patterns in each mode."""
         return {mode: list(self._text_pvp(0, mode).available_patterns()) for mode in MODES}
 
     def examples(self, part: Part) -> list[InputExample]:
         """The examples of a part. The file is read once."""
         if part not in PARTS:
             raise ConfigError(f"there is no part '{part}'{did_you_mean(part, PARTS)}")
-        if part not in self._read:
-            self._read[part] = self._checked(self._examples(part), part)
-        return self._read[part]
+        if part not in self._loaded:
+            self._loaded[part] = self._checked(self._examples(part), part)
+        return self._loaded[part]
 
     def has(self, part: Part) -> bool:
         """Whether there is a file for a part."""
         return self.data_dir is not None and self.processor.file(self.data_dir, part) is not None
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of all files that the task consists of: its parts by name, and the user's own files."""
+        """The SHA-256 of each file that the task consists of, by the name of its part or of the user's own file."""
         digests = {name: sha256(path) for name, path in self.own_files.items()}
         if self.data_dir is not None:
             for part in PARTS:
@@ -100,11 +101,18 @@ class NluTask:
         )
 
     def group(self, example: InputExample) -> str:
-        """The group of an example. A split must not divide a group: one passage, premise, sentence or question."""
+        """The group of an example: all examples about the same passage, premise, sentence or question.
+
+        A split must not divide a group, or dev would contain texts that were trained on.
+        """
         return str(example.meta.get("group", example.guid))
 
     def original_group(self, example: InputExample) -> str:
-        """FewNLU's own groups: MultiRC by question, COPA with its mirrored copy, WSC by pair, all others single."""
+        """The group that FewNLU's own splits keep together.
+
+        In MultiRC it is a question with its answers, in COPA an example with its mirrored copy, in WSC a pair of a true
+        and a false referent. In all other tasks each example is its own group.
+        """
         if self.dataset == "superglue" and self.name == "multirc":
             return f"passage-{example.meta['passage_idx']}-question-{example.meta['question_idx']}"
         if self.dataset == "superglue" and self.name in ("copa", "wsc"):
@@ -112,7 +120,7 @@ class NluTask:
         return example.guid
 
     def pair(self, example: InputExample) -> str:
-        """The pair of an example: a right and a wrong one that come from one row (WSC) have the same."""
+        """The pair of an example. In WSC, a right and a wrong example that come from the same row are a pair."""
         return str(example.meta.get("pair", example.guid))
 
     def question(self, example: InputExample) -> str | None:
@@ -128,7 +136,7 @@ class NluTask:
         return cloze_text(self.pvp(NoTokenizer(), pattern_id=pattern_id), example)
 
     def verbalize(self, label: str, pattern_id: int = 0, mode: Mode = "cloze") -> list[str]:
-        """The words for a label; none in tasks whose answers are in the example (``choice_texts``)."""
+        """The words for a label; empty for tasks whose answers are texts of the example (``choice_texts``)."""
         return self.pvp(NoTokenizer(), pattern_id=pattern_id, mode=mode).words(label)
 
     def choice_texts(self, example: InputExample) -> list[str]:
@@ -136,12 +144,13 @@ class NluTask:
         return self._text_pvp(0, "cloze").choice_texts(example)
 
     def with_mirrored(self, examples: Sequence[InputExample]) -> list[InputExample]:
-        """For training: COPA gets a mirrored copy of every example that has none; other tasks stay as they are."""
+        """The examples to train on: for COPA with a mirrored copy of each that has none; for other tasks unchanged."""
         with_copies = list(examples)
         if self.kind != "choices":
             return with_copies
         guids = {example.guid for example in examples}
-        # FewNLU trains COPA on both orders of the two choices, so that the position of the right one says nothing.
+        # FewNLU trains COPA on both orders of the two choices, so that nothing can be learned from the position of the
+        # right one.
         for example in self.without_mirrored(examples):
             copy = mirrored(example)
             if copy.guid not in guids:
@@ -149,11 +158,11 @@ class NluTask:
         return with_copies
 
     def without_mirrored(self, examples: Sequence[InputExample]) -> list[InputExample]:
-        """The examples as the file has them."""
+        """The examples without the mirrored copies."""
         return [example for example in examples if not example.meta.get("mirrored")]
 
     def _text_pvp(self, pattern_id: int, mode: Mode) -> PVP:
-        # Only texts are read from it, for which neither the length nor the seed matters.
+        # Only the texts of its patterns and words are used; they do not depend on the length or the seed.
         return self.pvp_class(
             tokenizer=NoTokenizer(),
             max_seq_length=256,
@@ -189,7 +198,7 @@ class NluTask:
         return self.data_dir
 
     def _checked(self, examples: Any, part: Part) -> list[InputExample]:
-        """The examples, if they are valid; a user's processor may return anything."""
+        """The examples; a DataError if they are not valid, because a user's processor may return anything."""
         location = f"{self.dataset}/{self.name}, {part} data"
         if not isinstance(examples, list) or not all(isinstance(example, InputExample) for example in examples):
             raise DataError(f"{location}: the processor must return a list of InputExample")
@@ -209,12 +218,12 @@ class NluTask:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be written as UTF-8, which half a surrogate pair cannot."""
+    """Whether a text can be written as UTF-8; one with half a surrogate pair cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 _PUBLISHED = "fewglue"
-"""The data set of the catalogue that has SuperGLUE's tasks with few examples."""
+"""The name of the data set in lmassay's catalogue that has SuperGLUE's tasks with few examples."""
 _DATASETS = {
     "superglue": (SUPERGLUE_PROCESSORS, SUPERGLUE_PVPS, SUPERGLUE_METRICS),
     "glue": (GLUE_PROCESSORS, GLUE_PVPS, GLUE_METRICS),

@@ -1,8 +1,13 @@
 """The notation of patterns, and pattern-verbalizer pairs (PVPs) whose patterns are in tables.
 
-Parts are separated by ``|`` (each is tokenized on its own) and the two sides of an input by ``||``. ``{x}`` is a field
-that may be shortened, ``{x!}`` one that may not (also inside other text), ``[M]`` the mask or as many masks as the
-answer has tokens, ``<2>`` means two continuous prompt tokens.
+A pattern turns an example into the text that a model reads, with a mask for the answer. In the notation:
+
+- ``|`` separates parts, each of which is tokenized on its own.
+- ``||`` separates the two sides of an input (BERT's two segments).
+- ``{x}`` is the field x of the example. A part that consists of it alone may be shortened.
+- ``{x!}`` is a field that is never shortened.
+- ``[M]`` is the mask. If an answer has several tokens, it stands for as many masks.
+- ``<2>`` stands for two continuous prompt tokens, whose vectors P-tuning learns.
 
 >>> pattern('{premise}|Question:|{hypothesis}|?|<1>|[M]').slots
 1
@@ -32,7 +37,7 @@ _SIDES = re.compile(r"A:\s*(.+?)\s+B:\s*(.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern in its parts, by side of the input."""
+    """A pattern, divided into the parts of both sides of the input."""
 
     sides: tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -65,7 +70,7 @@ class Pattern:
         return names
 
     def fill(self, fields: Mapping[str, str], masks: list[int]) -> PVPOutputPattern:
-        """The parts of an input, for both sides."""
+        """The parts of both sides with an example's fields and mask tokens, as ``PVP.get_parts`` returns them."""
         first, second = self.sides
         first_parts = [_filled(part, fields, masks) for part in first]
         second_parts = [_filled(part, fields, masks) for part in second]
@@ -74,7 +79,7 @@ class Pattern:
 
 @functools.cache
 def pattern(text: str) -> Pattern:
-    """The pattern that a text in the notation describes."""
+    """Parse a text in the notation."""
     first, _, second = text.partition("||")
     first_parts = tuple(first.split("|"))
     second_parts: tuple[str, ...] = ()
@@ -84,7 +89,7 @@ def pattern(text: str) -> Pattern:
 
 
 def notation(text: str) -> str:
-    """Convert a pattern in plain form to the notation: fields, mask and prompt tokens become separate parts.
+    """Convert a pattern as users write it to the notation: fields, mask and prompt tokens become separate parts.
 
     >>> notation('Does "{a}" mean the same as "{b}"? [mask].')
     'Does "|{a}|" mean the same as "|{b}|"?|[M]|.'
@@ -117,7 +122,9 @@ def _filled(part: str, fields: Mapping[str, str], masks: list[int]) -> Part:
 
 
 def slotted(text: str, counts: Mapping[int, tuple[int, ...]]) -> dict[int, str]:
-    """P-tuning's patterns: id → the pattern with the given numbers of prompt tokens at ``<a>``, ``<b>``, ``<c>``.
+    """The patterns of P-tuning, which differ only in their numbers of continuous prompt tokens.
+
+    ``counts`` says for each pattern id how many there are at ``<a>``, ``<b>`` and ``<c>`` of the text.
 
     >>> slotted("{text}|<a>|[M]|<b>", {3: (1, 2)})
     {3: '{text}|<1>|[M]|<2>'}
@@ -135,23 +142,25 @@ class TablePVP(PVP):
     """A PVP whose patterns and words are in tables."""
 
     PATTERNS: ClassVar[Mapping[Mode, Mapping[int, str]]] = {}
+    """Mode → pattern id → the pattern in the notation."""
     WORDS: ClassVar[Mapping[Mode, Mapping[int, Words]]] = {}
+    """Mode → pattern id → label → words."""
 
     @abstractmethod
     def fields(self, example: InputExample) -> dict[str, str]:
-        """The texts for the names in braces."""
+        """The texts of an example, by the names that patterns have in braces."""
 
     def mask_count(self, example: InputExample) -> int:
         """How many masks the answer needs."""
         return 1
 
     def available_patterns(self) -> list[int]:
-        """The ids of the table in this mode."""
+        """The ids of the patterns that the table has in this mode."""
         return list(self.PATTERNS.get(self.mode, {}))
 
     @property
     def pattern(self) -> Pattern:
-        """The pattern of this id; a ConfigError if there is none."""
+        """The pattern with the id ``pattern_id``; a ConfigError if there is none."""
         patterns = self.PATTERNS.get(self.mode, {})
         if self.pattern_id not in patterns:
             raise missing_pattern(type(self).__name__, self.mode, self.pattern_id, list(patterns))
@@ -172,7 +181,7 @@ class TablePVP(PVP):
         return self.pattern.fill(fields, masks)
 
     def verbalize(self, label: str) -> Sequence[str]:
-        """The words of the table; empty without a mask and for tasks whose answers are texts."""
+        """The words of the table; empty if the pattern has no mask, and for tasks whose answers are texts."""
         if not self.use_cloze or self.is_multi_token:
             return []
         return self.WORDS[self.mode][self.pattern_id][label]

@@ -1,6 +1,6 @@
-"""Files to examples: a processor knows the labels of a task, the names of its files and how to read a row.
+"""Processors read the data files of a task: they know its labels, the names of its files and how to read a row.
 
-Your own processor looks as in FewNLU::
+Your own processor looks the same as in FewNLU::
 
     class MRPCProcessor(DataProcessor):
         def get_labels(self):
@@ -35,7 +35,7 @@ class DataProcessor(ABC):
         "test": ("test",),
         "unlabeled": ("unlabeled",),
     }
-    """The names that the file of a part may have, without their endings."""
+    """The names that the file of each part may have, without their endings."""
 
     def __init__(self, task_name: str = "") -> None:
         self.task_name = task_name
@@ -51,7 +51,7 @@ class DataProcessor(ABC):
     def get_train_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:
         """The training examples.
 
-        ``use_cloze`` has no effect; FewNLU's own processors, which users bring along, have this parameter.
+        ``use_cloze`` has no effect. It exists because processors that were written for FewNLU have this parameter.
         """
         return self.read(data_dir, "train")
 
@@ -135,7 +135,7 @@ class RowProcessor(DataProcessor):
 
 
 def known_label(row: DataRow, name: str, value: object, labels: Sequence[str]) -> str:
-    """A label as text, checked against those of the task."""
+    """The label ``value`` as text; a DataError if it is not one of the task's labels. ``name`` is the field's name."""
     text = str(value)
     if text not in labels:
         likely = closest(text, labels)

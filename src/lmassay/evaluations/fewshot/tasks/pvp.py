@@ -33,12 +33,12 @@ Kind = Literal["labels", "choices", "referent", "entities"]
 """What fills the mask: a label's word, one of an example's choices (COPA), the noun that a pronoun refers to (WSC), or
 one of the entities of a passage (ReCoRD)."""
 Part: TypeAlias = str | tuple[str, bool] | list[int] | int
-"""A text, a text that may be shortened, token ids (masks), or a number of continuous prompt tokens."""
+"""A text; (text, True) for a text that may be shortened; a list of token ids (masks); a number of prompt tokens."""
 PVPOutputPattern: TypeAlias = tuple[Sequence[Part], Sequence[Part]]
 _AnyText = TypeVar("_AnyText", str, tuple[str, bool])
 
 NO_MASK = -1
-"""Marks the position of the answer if a tokenizer has no mask; a causal network must stop reading before it."""
+"""The token id at the position of the answer if a tokenizer has no mask; a causal network must stop before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class EncodedText:
 
 
 class _AnyMeta(dict[str, Any]):
-    """Metadata with a text under every name, so that any pattern can be filled in."""
+    """Metadata that returns a text for every name, so that any pattern can be filled in."""
 
     def __missing__(self, name: str) -> str:
         return "x"
@@ -105,7 +105,7 @@ class PVP(ABC):
 
     @property
     def mode(self) -> Mode:
-        """Without a pattern, with a pattern, or with continuous prompt tokens."""
+        """``cls``: no pattern; ``cloze``: a pattern; ``ptuning``: a pattern with continuous prompt tokens."""
         if not self.use_cloze:
             return "cls"
         return "ptuning" if self.use_continuous_prompt else "cloze"
@@ -124,7 +124,8 @@ class PVP(ABC):
         try:
             first, second = self.get_parts(probe)
         except Exception:
-            # The pattern needs a real example. As in FewNLU, its id is then the number of prompt tokens.
+            # The pattern can only be filled with a real example. As in FewNLU, its id is taken for the number of
+            # prompt tokens then.
             return self.pattern_id
         length = 0
         for part in (*first, *(second or ())):
@@ -146,7 +147,7 @@ class PVP(ABC):
 
     @staticmethod
     def shortenable(text: str) -> tuple[str, bool]:
-        """The text, marked so that it may be cut at its end to fit the window."""
+        """The text, marked as one that may be cut at its end to fit the window."""
         return text, True
 
     @staticmethod
@@ -229,11 +230,11 @@ class PVP(ABC):
         return []
 
     def choices(self, example: InputExample) -> list[list[int]]:
-        """The tokens of ``choice_texts``."""
+        """The token ids of each of the ``choice_texts``."""
         return [self.text_ids(text) for text in self.choice_texts(example)]
 
     def text_ids(self, text: str) -> list[int]:
-        """The tokens of a text inside a pattern."""
+        """The token ids of a text as it stands inside a pattern."""
         if self._cached_tokenizer is None:
             self._cached_tokenizer = CachedTokenizer.of(self.tokenizer)
         return self._cached_tokenizer.ids(text)
@@ -257,7 +258,7 @@ class PVP(ABC):
         if isinstance(content, int) and not isinstance(content, bool):
             if self._prompt_id is None:
                 self._prompt_id = len(self.tokenizer.get_vocab())
-            return Piece([self._prompt_id] * content, slots=True)
+            return Piece([self._prompt_id] * content, is_prompt=True)
         if isinstance(content, list) and all(isinstance(token, int) for token in content):
             return Piece(content)
         raise ConfigError(
@@ -292,17 +293,18 @@ class PVP(ABC):
         start = len(special.before)
         for side in (first, second):
             for piece in side:
-                if piece.slots:
+                if piece.is_prompt:
                     positions += range(start, start + len(piece.ids))
                 start += len(piece.ids)
             start += len(special.between)
         return positions
 
     def _word_ids(self, word: str, label: str) -> list[int]:
-        """The tokens of a label's word; a ConfigError if a part of it is not in the vocabulary."""
+        """The token ids of a label's word; a ConfigError if a part of it is not in the vocabulary."""
         ids = self.text_ids(word)
-        unknown = special_ids(self.tokenizer)
-        if not ids or any(token in unknown for token in ids):
+        # A part of a word that the vocabulary lacks becomes the unknown token, which is a special one.
+        special = special_ids(self.tokenizer)
+        if not ids or any(token in special for token in ids):
             tokens = ", ".join(self.tokenizer.convert_ids_to_tokens(ids)) or "nothing"
             raise ConfigError(
                 f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}' is not "
@@ -311,7 +313,7 @@ class PVP(ABC):
         return ids
 
     def _word_id(self, word: str, label: str) -> int:
-        """The token of a label's word; a ConfigError if it is not exactly one, or not in the vocabulary."""
+        """The token id of a label's word; a ConfigError if the word has several tokens or is not in the vocabulary."""
         ids = self.text_ids(word)
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         subject = f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}'"
@@ -342,7 +344,7 @@ _GAP = "\0"
 
 
 class NoTokenizer:
-    """Replaces a tokenizer if only texts are needed: one token per word, and a mask."""
+    """Takes the place of a tokenizer where only texts are needed: it has one token per word, and a mask."""
 
     mask_token = _GAP
     mask_token_id = 0
@@ -356,7 +358,7 @@ class NoTokenizer:
         return [1] * max(1, len(text.split()))
 
     def get_vocab(self) -> dict[str, int]:
-        """There is no vocabulary."""
+        """Empty: there is no vocabulary."""
         return {}
 
 
@@ -386,12 +388,12 @@ def _joined(parts: Sequence[Part]) -> str:
         if is_literal:
             piece = piece.replace('" ?', '"?')
             if piece.startswith(".") and text.rstrip().endswith(_SENTENCE_ENDS):
-                # The field before already ends its sentence.
+                # The text of the field before it already ends with such a character.
                 piece = piece[1:].lstrip()
         if not piece:
             continue
         closes_quote = is_literal and is_quoted and piece.startswith('"')
-        # "[mask]'s opinion"
+        # As in "[mask]'s opinion".
         is_genitive = text.endswith(_GAP) and piece.startswith("'")
         follows_opening = text.endswith(_NO_SPACE_AFTER) or (is_quoted and text.endswith('"'))
         has_no_space = closes_quote or is_genitive or follows_opening or piece.startswith(_NO_SPACE_BEFORE)

@@ -54,7 +54,7 @@ def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTas
 
 
 def _own_files(path: Path) -> dict[str, Path]:
-    """The file and the modules that it imports from its folder. The keys are their names in the task's digests."""
+    """The file and the modules that it imports from its folder, by their names in ``NluTask.digests``."""
     path = path.resolve()
     files = {"file": path}
     for file in current_registry().files_of(path):
@@ -64,10 +64,10 @@ def _own_files(path: Path) -> dict[str, Path]:
 
 
 def _tables(module: ModuleType, path: Path) -> tuple[str, dict[str, Mapping[str, Any]]]:
-    """Find the first prefix that has all three dicts. Return it with the dicts, by suffix."""
+    """Find the first prefix that has all three dicts; returns the prefix, and the dicts by their suffix."""
     prefixes = sorted(name.removesuffix("_PVPS") for name in vars(module) if name.endswith("_PVPS"))
     first_missing: list[str] = []
-    # For a file without any such dict, the message names the three with a placeholder.
+    # If a file has no such dict at all, the error message uses YOUR as the prefix.
     for prefix in prefixes or ["YOUR"]:
         tables: dict[str, Mapping[str, Any]] = {}
         missing: list[str] = []
@@ -139,7 +139,7 @@ def _called(function: Callable[[], Any], where: str) -> Any:
 
 
 def _folder(data_dir: Path | None, task: str) -> Path | None:
-    """The folder in ``data_dir`` that is named after the task, else ``data_dir`` itself."""
+    """The folder in ``data_dir`` that has the name of the task, else ``data_dir`` itself."""
     if data_dir is None:
         return None
     if not data_dir.is_dir():

@@ -56,7 +56,7 @@ class DataRow:
         return value
 
     def number(self, name: str) -> int:
-        """The whole number of a field, which tables have as text; a DataError if it is something else."""
+        """The whole number in a field; a DataError if it is something else. Numbers in tables are read from text."""
         value = self.get(name)
         with suppress(ValueError):
             if not isinstance(value, bool | float):
@@ -64,11 +64,11 @@ class DataRow:
         raise DataError(f"{self.where}: '{name}' is {value!r}; it must be a whole number")
 
     def inner(self, name: str) -> DataRow:
-        """A field that is an object."""
+        """The value of a field that is a JSON object, as a row."""
         return self._row(self.get(name), name)
 
     def inners(self, name: str) -> list[DataRow]:
-        """A field that is a list of objects."""
+        """The value of a field that is a list of JSON objects, each as a row."""
         values = self.get(name)
         if not isinstance(values, list):
             raise DataError(f"{self.where}: '{name}' must be a list of objects, not {type(values).__name__}")
@@ -81,9 +81,9 @@ class DataRow:
 
 
 def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[DataRow]:
-    """The rows of a file; its ending decides the format. ``columns`` are those of a table without a header."""
+    """The rows of a file; its ending decides the format. ``columns`` names those of a table without a header."""
     path = Path(path)
-    # Reports a file that is missing, empty or not UTF-8.
+    # This reports a file that is missing, empty or not UTF-8.
     open_text(path, "data")
     if format_suffix(path) not in ENDINGS:
         raise DataError(f"{path}: a data file must end in {', '.join(ENDINGS)}")
@@ -122,7 +122,8 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
         header: list[str] | None = None
         if columns is not None:
             header = list(columns)
-        # A quoted cell may have line breaks, so the line of a row is that after the end of the row before.
+        # A quoted cell may have line breaks, so rows cannot be counted: a row starts on the line after the end of the
+        # row before it.
         line = 1
         try:
             while (cells := next_record(reader, _MAX_CELL_LENGTH)) is not None:
@@ -143,7 +144,7 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
 
 
 def _refuse_repeated_columns(header: Sequence[str], path: Path, line: int) -> None:
-    """Refuse a column name that appears twice: only the last of these columns could be read."""
+    """Raise a DataError for a column name that appears twice: only the last of these columns could be read."""
     for name in header:
         if name and header.count(name) > 1:
             raise DataError(f"{path}, line {line}: the column '{name}' appears twice; rename one of them")

@@ -15,7 +15,7 @@ In a pattern:
 
 - ``{x}`` is the text of the field x, which is shortened if the input is too long for the model. ``{x!}`` is never
   shortened, and ``{x.}`` is inserted without its final punctuation.
-- ``A: … B: …`` are the two segments of the input, and ``|`` separates parts that are tokenized one by one.
+- ``A: … B: …`` are the two segments of the input, and ``|`` separates parts that are tokenized separately.
 
 ``ptuning`` lists patterns with continuous prompt tokens: ``<2>`` stands for two of them. The number of tokens is the id
 of the pattern. Without the key, there are four such patterns: the first of ``patterns`` with 1 to 4 tokens before its
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -46,8 +46,8 @@ from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, 
 from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix
 from lmassay.types.wording import counted
 
-# Without the key "ptuning", the first pattern gets these numbers of prompt tokens.
-_SLOTS = (1, 2, 3, 4)
+# Without the key "ptuning", there is one pattern with each of these numbers of prompt tokens.
+_DEFAULT_PROMPT_TOKENS = (1, 2, 3, 4)
 
 
 # --- the keys of the file, checked ------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def _data_file(name: Any, info: ValidationInfo) -> Path:
 
 
 def _named_fields(value: Any) -> Any:
-    """Names in patterns → columns in files; in a list, each column is its own name."""
+    """A dict from the names in patterns to the columns in files. If a list is given, both are the same."""
     if isinstance(value, dict) and value:
         return value
     columns = listed(value or None)
@@ -91,7 +91,7 @@ Name = Annotated[str, AfterValidator(_without_outer_blanks)]
 RequiredName = Annotated[Name, AfterValidator(_not_empty)]
 Texts = Annotated[list[Text], BeforeValidator(listed)]
 Words = dict[str, Annotated[Texts, Field(min_length=1)]]
-"""Label → words."""
+"""Label → the words that stand for it."""
 
 
 class PatternEntry(YamlModel):
@@ -132,8 +132,8 @@ class ChatDescription(YamlModel):
 class TaskDescription(YamlModel):
     """The keys of the file.
 
-    A check that needs another key finds it in ``info.data``, unless that key is wrong itself. So the order of the keys
-    matters: those that others need come first.
+    The order of the fields matters. A check that needs the value of another key finds it in ``info.data`` only if that
+    key was checked earlier (and is valid), so the keys that other checks need come first.
     """
 
     name: RequiredName | None = None
@@ -183,7 +183,7 @@ class TaskDescription(YamlModel):
         mistakes = Mistakes()
         if not entries:
             mistakes.add("give one pattern or more, with [mask] where the answer belongs")
-        # Words that are wrong are reported at their own key.
+        # If "words" itself is not valid, this counts as having words: the mistake is reported at that key.
         has_common_words = info.data.get("words", {}) is not None
         for number, entry in enumerate(entries):
             _check_pattern(mistakes, entry.pattern, info, number, "pattern")
@@ -248,32 +248,32 @@ class TaskDescription(YamlModel):
         mistakes.report()
         return chat
 
-    # --- what follows from the keys -----------------------------------------------------------------------------------
+    # --- the patterns and words that the keys describe ----------------------------------------------------------------
 
     def cloze_patterns(self) -> dict[int, str]:
-        """Patterns by id, in the notation."""
+        """The cloze patterns in the notation of ``patterns``, by id."""
         patterns = {}
         for number, entry in enumerate(self.patterns):
             patterns[number] = notation(entry.pattern)
         return patterns
 
     def words_of_patterns(self) -> dict[int, Words]:
-        """The words of each pattern: its own, else those of all patterns."""
+        """Pattern id → words: those of the pattern itself, else the words that all patterns have in common."""
         words = {}
         for number, entry in enumerate(self.patterns):
             words[number] = entry.words or self.words or {}
         return words
 
     def ptuning_patterns(self) -> dict[int, str]:
-        """Patterns by their number of prompt tokens."""
+        """The patterns of P-tuning in the notation of ``patterns``, by their number of continuous prompt tokens."""
         if self.ptuning is None:
             first = notation(self.patterns[0].pattern)
-            return {count: first.replace("[M]", f"<{count}>|[M]") for count in _SLOTS}
+            return {count: first.replace("[M]", f"<{count}>|[M]") for count in _DEFAULT_PROMPT_TOKENS}
         written = [notation(text) for text in self.ptuning]
         return {pattern(text).slots: text for text in written}
 
     def classifier_pattern(self) -> str:
-        """The texts for a classifier: by default the first two fields, one per side."""
+        """The input of a classifier without a mask: by default the first two fields, one per side."""
         if self.classifier is not None:
             return notation(self.classifier)
         first_two = list(self.fields)[:2]
@@ -281,7 +281,10 @@ class TaskDescription(YamlModel):
 
 
 def _check_words(mistakes: Mistakes, words: Words | None, labels: Sequence[str] | None, *location: str | int) -> None:
-    """Add mistakes: words of an unknown label, a word of two labels, a label without words."""
+    """Add a mistake for each unknown label, each word that belongs to two labels, and each label without words.
+
+    ``location`` is where the words are in the file, below the key that is checked.
+    """
     if words is None or labels is None:
         return
     label_of_word: dict[str, str] = {}
@@ -300,9 +303,12 @@ def _check_words(mistakes: Mistakes, words: Words | None, labels: Sequence[str] 
 def _check_pattern(
     mistakes: Mistakes, text: str, info: ValidationInfo, *location: str | int, masks: int = 1, slots: bool = False
 ) -> None:
-    """Add mistakes: an unknown field, no field, a wrong number of masks, prompt tokens where none belong."""
+    """Add a mistake for an unknown field, a pattern without fields, a wrong number of masks, or wrong prompt tokens.
+
+    ``masks`` is how many masks the pattern must have; ``slots`` says whether it must have continuous prompt tokens.
+    """
     parsed = pattern(notation(text))
-    # None if the key "fields" is wrong itself, which is reported there.
+    # None if the key "fields" itself is not valid, which is reported at that key.
     fields = info.data.get("fields")
     if fields is not None:
         for name in sorted(parsed.fields):
@@ -336,7 +342,7 @@ class YamlProcessor(RowProcessor):
         return list(self._description.labels)
 
     def file(self, data_dir: str | Path, part: Part) -> Path | None:
-        """The file that the description names for a part, else the usual one in the folder."""
+        """The file that the description names for a part; if it names no files, the one in the folder."""
         if self._files:
             return self._files.get(part)
         return super().file(data_dir, part)
@@ -356,7 +362,7 @@ class YamlProcessor(RowProcessor):
         column = self._description.id
         line_of_id: dict[str, int] = {}
         for row in super().rows(path, set_type):
-            # Rows without an id are named by their line.
+            # A row without an id is identified by its line.
             if row.has(column):
                 name = str(row.get(column))
                 if name in line_of_id:
@@ -389,7 +395,8 @@ class YamlProcessor(RowProcessor):
             name = str(row.get(columns.id))
         guid = f"{set_type}-{name}"
         if not name.isdigit():
-            # The number of the line was added when such ids could repeat; it stays, because digests depend on it.
+            # Ids that are not numbers could repeat in earlier versions, so the number of the line was added to them.
+            # It is still added, because stored digests depend on it.
             guid += f"-{line_number}"
         label = self.label(row, set_type, columns.label)
         yield InputExample(guid=guid, text_a=first, text_b=second, label=label, meta=meta, idx=row.row_number)
@@ -405,8 +412,6 @@ def _text(row: DataRow, column: str) -> str:
 class YamlPVP(TablePVP):
     """The patterns of a YAML file; each task has a subclass with its own tables."""
 
-    PLAIN: ClassVar[tuple[str, ...]] = ()
-
     def fields(self, example: InputExample) -> dict[str, str]:
         """The texts by name and, with a dot after the name, without their final punctuation."""
         fields = dict(example.meta["fields"])
@@ -416,8 +421,8 @@ class YamlPVP(TablePVP):
 
 
 def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
-    """The task that a file describes. Data in ``data_dir``, if given, replace the files that it names."""
-    # With a folder of data, the file need not name any.
+    """The task that a YAML file describes. The files in ``data_dir``, if given, replace those that it names."""
+    # With a folder of data, the YAML file need not name any data files.
     defaults = {} if data_dir is None else {"data": None}
     description, _ = read_model(path, TaskDescription, **defaults)
     if data_dir is not None and not data_dir.is_dir():

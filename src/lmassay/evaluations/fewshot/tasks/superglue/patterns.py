@@ -1,4 +1,8 @@
-"""The published patterns and verbalizers of the eight SuperGLUE tasks, in the notation of ``patterns``."""
+"""The published patterns and verbalizers of the eight SuperGLUE tasks.
+
+A pattern turns an example into a text with a mask for the answer, and a verbalizer maps each label to its words. The
+notation of the patterns is explained in ``lmassay.evaluations.fewshot.tasks.patterns``.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,33 @@ from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, Words, slotted
 from lmassay.evaluations.fewshot.tasks.pvp import PVP, EncodedText, Kind, Mode
 
 PLACEHOLDER = "@placeholder"
-# P-tuning: pattern id → the numbers of prompt tokens at the two positions of a pattern.
-_HALVES = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (2, 2), 5: (2, 3), 6: (3, 3), 8: (4, 4), 10: (5, 5)}
+# P-tuning: pattern id → how many continuous prompt tokens there are at ``<a>`` and at ``<b>`` of the pattern's text.
+_PROMPT_TOKENS = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (2, 2), 5: (2, 3), 6: (3, 3), 8: (4, 4), 10: (5, 5)}
 
 Patterns = Mapping[Mode, Mapping[int, str]]
-Table = Mapping[Mode, Mapping[int, Words]]
+"""Mode → pattern id → the text of the pattern."""
+WordTable = Mapping[Mode, Mapping[int, Words]]
+"""Mode → pattern id → label → the words of the label."""
 
 
 def _twice(patterns: Mapping[int, str]) -> dict[int, str]:
-    """The patterns, and the same patterns again with ids from 10 on, for verbalizers with two words per label."""
+    """The patterns, and the same patterns again with ids from 10 on.
+
+    FewNLU has each pattern twice: with a verbalizer of one word per label, and with one of two words.
+    """
     twice = dict(patterns)
     for number, text in patterns.items():
         twice[number + 10] = text
     return twice
 
 
+def _without(prompt_tokens: Mapping[int, tuple[int, ...]], *ids: int) -> dict[int, tuple[int, ...]]:
+    """The entries of all patterns but those with these ids."""
+    return {number: counts for number, counts in prompt_tokens.items() if number not in ids}
+
+
 def _words(*, default: Words, count: int, others: Mapping[int, Words] | None = None) -> dict[int, Words]:
-    """The words of the patterns 0 to ``count`` - 1, with exceptions."""
+    """Pattern id → words: ``default`` for the patterns 0 to ``count`` - 1. ``others`` adds or replaces entries."""
     return {**dict.fromkeys(range(count), default), **(others or {})}
 
 
@@ -39,11 +53,11 @@ _ENTAILMENT = {
     4: "{premise}| question: |{whole_hypothesis}| True or False? answer:|[M]",
     5: "{premise}|Question:|{hypothesis}|?|Answer:|[M]|.",
 }
-_ENTAILMENT_SLOTS = slotted("{premise}|<a>|Question:|{hypothesis}|?|<b>|Answer:|[M]|.", _HALVES)
+_ENTAILMENT_SLOTS = slotted("{premise}|<a>|Question:|{hypothesis}|?|<b>|Answer:|[M]|.", _PROMPT_TOKENS)
 
 
 class _Entailment(TablePVP):
-    """Premise and hypothesis: RTE and CB have the same patterns."""
+    """A premise and a hypothesis: the patterns that RTE and CB have in common."""
 
     def fields(self, example: InputExample) -> dict[str, str]:
         whole = example.text_b or ""
@@ -65,9 +79,9 @@ class RtePVP(_Entailment):
         "cloze": _twice(_ENTAILMENT),
         "ptuning": _ENTAILMENT_SLOTS,
     }
-    WORDS: ClassVar[Table] = {
+    WORDS: ClassVar[WordTable] = {
         "cloze": _words(default=VERBALIZER, count=6, others={4: _TRUE, **dict.fromkeys(range(10, 16), _BOTH)}),
-        "ptuning": dict.fromkeys(_HALVES, VERBALIZER),
+        "ptuning": dict.fromkeys(_PROMPT_TOKENS, VERBALIZER),
     }
 
 
@@ -88,15 +102,19 @@ class CbPVP(_Entailment):
         ),
         "ptuning": _ENTAILMENT_SLOTS,
     }
-    # A quirk of FewNLU: of the patterns from 10 on, only the first has both words.
-    WORDS: ClassVar[Table] = {
+    # A quirk of FewNLU: of the patterns from 10 on, only pattern 10 has two words per label.
+    WORDS: ClassVar[WordTable] = {
         "cloze": _words(default=VERBALIZER, count=16, others={4: _TRUE, 10: _BOTH}),
-        "ptuning": dict.fromkeys(_HALVES, VERBALIZER),
+        "ptuning": dict.fromkeys(_PROMPT_TOKENS, VERBALIZER),
     }
 
 
 class BoolQPVP(TablePVP):
-    """BoolQ: a yes/no question about a passage. Each text occurs with both verbalizers: even ids Yes, odd ids true."""
+    """BoolQ: a yes/no question about a passage.
+
+    Each of the three cloze texts has two pattern ids: with an even id its answer is Yes or No, with an odd id it is
+    true or false.
+    """
 
     _YES: ClassVar[Words] = {"False": ["No"], "True": ["Yes"]}
     _TRUE: ClassVar[Words] = {"False": ["false"], "True": ["true"]}
@@ -105,7 +123,7 @@ class BoolQPVP(TablePVP):
     _PREVIOUS = "{passage}|. Based on the previous passage, |{question}|?|[M]|."
     _FOLLOWING = "Based on the following passage, |{question}|?|[M]|.|{passage}"
     # Pattern 1 has its own text below. FewNLU declares a pattern 5, but does not define it.
-    _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = {n: shares for n, shares in _HALVES.items() if n not in (1, 5)}
+    _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = _without(_PROMPT_TOKENS, 1, 5)
     PATTERNS: ClassVar[Patterns] = {
         "cls": {0: "{passage}||{question}"},
         "cloze": _twice({0: _QUESTION, 1: _QUESTION, 2: _PREVIOUS, 3: _PREVIOUS, 4: _FOLLOWING, 5: _FOLLOWING}),
@@ -114,7 +132,7 @@ class BoolQPVP(TablePVP):
             **slotted("{passage}|.|<a>|Question: |{question}|?|<b>|Answer: |[M]|.", _SLOTS),
         },
     }
-    WORDS: ClassVar[Table] = {
+    WORDS: ClassVar[WordTable] = {
         "cloze": {0: _YES, 1: _TRUE, 2: _YES, 3: _TRUE, 4: _YES, 5: _TRUE, **dict.fromkeys(range(10, 16), _BOTH)},
         "ptuning": dict.fromkeys(PATTERNS["ptuning"], _TRUE),
     }
@@ -148,7 +166,7 @@ class MultiRcPVP(TablePVP):
             ),
         },
     }
-    WORDS: ClassVar[Table] = {
+    WORDS: ClassVar[WordTable] = {
         "cloze": _words(default=VERBALIZER, count=4, others={3: _TRUE, **dict.fromkeys(range(10, 14), _BOTH)}),
         "ptuning": dict.fromkeys(PATTERNS["ptuning"], VERBALIZER),
     }
@@ -172,7 +190,7 @@ class WicPVP(TablePVP):
     _BOTH: ClassVar[Words] = {"F": ["No", "False"], "T": ["Yes", "True"]}
     _SIMILAR = '"|{sentence1}|" / "|{sentence2}|" Similar sense of "{word!}"?|[M]|.'
     # FewNLU declares the patterns 3 and 5, but does not define them.
-    _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = {n: shares for n, shares in _HALVES.items() if n not in (3, 5)}
+    _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = _without(_PROMPT_TOKENS, 3, 5)
     PATTERNS: ClassVar[Patterns] = {
         "cls": {0: "{word_and_sentence1}||{sentence2}"},
         "cloze": {
@@ -183,7 +201,7 @@ class WicPVP(TablePVP):
         },
         "ptuning": slotted('{word!}| . Sense (1) (a) "|{sentence1}|" (|<a>|[M]|<b>|) "|{sentence2}|"', _SLOTS),
     }
-    WORDS: ClassVar[Table] = {
+    WORDS: ClassVar[WordTable] = {
         "cloze": {0: _YES, 1: _YES, 2: _SENSE, 10: _BOTH},
         "ptuning": dict.fromkeys(_SLOTS, _SENSE),
     }
@@ -199,7 +217,7 @@ class WicPVP(TablePVP):
 
 
 class CopaPVP(TablePVP):
-    """COPA: the masks are filled with one of two choices; there are as many as the longer choice has tokens."""
+    """COPA: one of two choices fills the masks. There are as many masks as the longer choice has tokens."""
 
     kind: ClassVar[Kind] = "choices"
     _QUOTED = '"|{choice1!}|" or "|{choice2!}|"?|'
@@ -237,9 +255,10 @@ class CopaPVP(TablePVP):
 
 
 class WscPVP(TablePVP):
-    """WSC: the masks are filled with the referent of a pronoun.
+    """WSC: the referent of a pronoun fills the masks.
 
-    In training there are up to three more masks than it has tokens; their target is padding.
+    In training there are up to three more masks than the referent has tokens; the target of these surplus masks is
+    padding. In evaluation there is always one surplus mask.
     """
 
     kind: ClassVar[Kind] = "referent"
@@ -274,13 +293,14 @@ class WscPVP(TablePVP):
         (referent,) = self.choices(example)
         n_surplus = 1
         if self.training:
-            # Drawn for each encoding, as in FewNLU, so the order in which examples are encoded matters.
+            # As in FewNLU, a number is drawn whenever an example is encoded. The masks therefore depend on the order
+            # in which examples are encoded.
             n_surplus = self.rng.randint(0, 3)
         return len(referent) + n_surplus
 
 
 class RecordPVP(TablePVP):
-    """ReCoRD: the masks are filled with an entity; there are as many as the longest candidate has tokens."""
+    """ReCoRD: an entity of the passage fills the masks. There are as many masks as the longest entity has tokens."""
 
     kind: ClassVar[Kind] = "entities"
     PATTERNS: ClassVar[Patterns] = {

@@ -1,4 +1,4 @@
-"""The eight SuperGLUE tasks in the format of FewGLUE's files: how rows become examples, and the metrics."""
+"""The eight SuperGLUE tasks in the format of FewGLUE's files: how rows become examples, and each task's metrics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.processors import RowProcessor
 from lmassay.evaluations.fewshot.tasks.rows import DataRow
 
-# ReCoRD: the placeholder for an entity in a query, the maximum number of entities in a training example, and the seed
-# for drawing them.
+# ReCoRD marks the place of the missing entity in a query like this.
 _PLACEHOLDER = "@placeholder"
+# The maximum number of entities in a training example of ReCoRD, and the seed for drawing them.
 _TRAIN_CANDIDATES = 10
 _SEED = 42
 
@@ -164,7 +164,7 @@ class MultiRcProcessor(RowProcessor):
 
 
 def _answer(row: DataRow) -> str:
-    # Some answers in the published files are empty, which ``row.text`` would refuse.
+    """The text of an answer. It may be empty, as some are in the published files; ``row.text`` would refuse these."""
     value = row.get("text")
     if not isinstance(value, str):
         raise DataError(f"{row.where}: 'text' is {value!r}; it must be text")
@@ -179,7 +179,8 @@ def _text_group(text: str) -> str:
 class WscProcessor(RowProcessor):
     """WSC (Winograd Schema Challenge): does a pronoun refer to this noun?
 
-    Rows are those of FewGLUE, or those of FewNLU with a true and a false target.
+    A row of FewGLUE has one candidate. A row of FewNLU's own file has a true and a false one, so it becomes two
+    examples.
     """
 
     LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
@@ -187,7 +188,7 @@ class WscProcessor(RowProcessor):
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
         if "true_target" not in row.fields and "false_target" not in row.fields:
-            # A row of FewGLUE has a single referent.
+            # A row of FewGLUE has a single candidate.
             yield self._example(row, row.inner("target"), f"{set_type}-{idx}", self.label(row, set_type), idx)
             return
         for name, label in (("true_target", "True"), ("false_target", "False")):
@@ -202,14 +203,14 @@ class WscProcessor(RowProcessor):
         words = text.split()
         pronoun = target.text("span2_text")
         candidate = target.text("span1_text")
-        # This comes before the words are joined, because it may split a word into the pronoun and its punctuation.
+        # This must come before the words are joined: it may split a word into the pronoun and its punctuation.
         pronoun_index = _pronoun_index(words, target.number("span2_index"), pronoun, row)
         meta = {
             "span1_text": candidate,
             "span2_text": pronoun,
             "span1_index": _candidate_index(words, target.number("span1_index"), candidate),
             "span2_index": pronoun_index,
-            # Not _text_group: copies of a text that differ only in case or spacing are one group, too.
+            # Unlike with _text_group, texts that differ only in case or spacing are in the same group.
             "group": " ".join(text.lower().split()),
         }
         return InputExample(guid=guid, text_a=" ".join(words), label=label, meta=meta, idx=idx)
@@ -240,11 +241,11 @@ def _pronoun_index(words: list[str], index: int, pronoun: str, row: DataRow) -> 
 
 
 class RecordProcessor(RowProcessor):
-    """ReCoRD: which entity of a passage belongs at the placeholder of a query.
+    """ReCoRD: which entity of a passage belongs at the placeholder of a query?
 
-    For training there is one example per right answer, with at most nine wrong entities, drawn at random if there are
-    more. Other sets have one example per question, with all entities and all right answers. Entities are sorted,
-    because their order in FewNLU depends on Python's hash seed.
+    The training set has one example per right answer, with up to nine wrong entities; if there are more, nine are drawn
+    at random. The other sets have one example per question, with all entities and all right answers. Entities are
+    sorted, because in FewNLU their order depends on Python's hash seed and so differs from process to process.
     """
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
@@ -289,7 +290,7 @@ class RecordProcessor(RowProcessor):
     def _training_examples(
         self, unanswered: InputExample, entities: list[str], answers: list[str]
     ) -> Iterator[InputExample]:
-        """One example per right answer, each with its own draw of wrong entities."""
+        """One example per right answer. The wrong entities are drawn separately for each."""
         for number, answer in enumerate(answers):
             wrong = [entity for entity in entities if entity not in answers]
             if len(wrong) > _TRAIN_CANDIDATES - 1:
@@ -313,7 +314,7 @@ class RecordProcessor(RowProcessor):
 
 
 def _span(entity: DataRow, text: str) -> str:
-    """The text of an entity; ReCoRD's ``end`` is the position of its last character."""
+    """The text of an entity. In ReCoRD, ``end`` is the position of its last character, not the one after it."""
     start = entity.number("start")
     end = entity.number("end")
     if not 0 <= start <= end < len(text):
