@@ -81,7 +81,7 @@ def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "
             chances.append(rng.random())
         else:
             chances.append(1.0)
-    # The word that would be dropped last.
+    # The word that is always kept: the one with the highest random number, so the last that a rising rate would drop.
     spared = max(eligible, key=chances.__getitem__, default=-1)
     kept: list[_SpacedToken] = []
     for index, token in enumerate(row):
@@ -96,7 +96,7 @@ def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "
 
 
 def _parse(text: str, segment: Segment) -> list[_SpacedToken]:
-    """The tokens of a text. The last one is empty and has the white space at the end."""
+    """The tokens of a text, and an empty one at the end, which has the white space after the last word."""
     units = graphemes(text)
     one_of("segment", segment, SEGMENTS)
     tokens_of_text = tokens(units)
@@ -120,7 +120,7 @@ def _parse(text: str, segment: Segment) -> list[_SpacedToken]:
 
 
 def _word_starts(units: Sequence[str], language: str) -> frozenset[int]:
-    """Where a word begins in a text without spaces, counted in graphemes."""
+    """The positions, counted in graphemes, at which the words of a text without spaces begin."""
     starts = set()
     # BudouX counts characters, and a grapheme may have several.
     length = 0
@@ -173,7 +173,10 @@ def _swapped(one: _SpacedToken, two: _SpacedToken) -> list[_SpacedToken] | None:
 def _close_up(
     last: list[_SpacedToken], token: _SpacedToken, following: _SpacedToken
 ) -> tuple[list[_SpacedToken], _SpacedToken]:
-    """What the neighbours become without ``token``; ``last`` is empty if it is the first."""
+    """Return the token before and the token after ``token`` as they are without it.
+
+    ``last`` has the token before it, or is empty if ``token`` is the first.
+    """
     # Only the empty token at the end has no core.
     at_end = not following.core
     if token.trail and not token.lead and last:

@@ -22,7 +22,7 @@ COMPAT = ("2.x", "1.x")
 DEFAULT_TOKENIZER = "13a"
 # Tokenizers of sacrebleu that need nothing else, and those that need a package or a file.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none", "ja-mecab", "ko-mecab", "flores200")
-# Package and how to install it.
+# Tokenizer → the package that it needs, and how to install it.
 _PACKAGES = {
     "ja-mecab": ("MeCab", "pip install 'sacrebleu[ja]'"),
     "ko-mecab": ("mecab_ko", "pip install 'sacrebleu[ko]'"),
@@ -142,7 +142,8 @@ class BLEU(Scorer):
     def _metric(self) -> Any:
         from sacrebleu import metrics
 
-        # Texts in pieces are tokenized already. sacrebleu's own flores200 would download its model.
+        # With flores200, the texts are passed as pieces, which are tokenized already: the tokenizer of that name in
+        # sacrebleu would download its model.
         tokenize = "none" if self.tokenize == "flores200" else self.tokenize
         return metrics.BLEU(tokenize=tokenize, smooth_method="floor", smooth_value=0.01, effective_order=True)
 
