@@ -42,7 +42,7 @@ METRICS = (
         "attacks that succeed",
         better="lower",
         bounds=_RATE,
-        meaning="The share of inputs for which the attack destroys more of the output than of the input.",
+        meaning="The share of inputs on which the attack succeeds: it destroys more of the output than of the input.",
         verdict=True,
     ),
     Metric("s_src", "source similarity", bounds=_RATE, meaning="How much of the input an attack leaves intact."),

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Lemma:
-    """The singular and the plural form of a verb, such as *is* and *are*; *was* and *were* are a lemma of their own."""
+    """The singular and the plural form of a verb, such as *is* and *are*; *was* and *were* are a separate lemma."""
 
     singular: str
     plural: str
@@ -56,7 +56,7 @@ class VerbList:
 
 
 NO_VERBS = VerbList("none", "", (), (), 0)
-"""Without a verb list there is TSE (targeted syntactic evaluation of the two given verbs), but neither EW nor MW."""
+"""An empty verb list: only TSE (targeted syntactic evaluation of the two given verbs) is computed, not EW and MW."""
 
 
 def read_verbs(path: Path) -> VerbList:

@@ -1,4 +1,7 @@
-"""The task ``syntax``: TSE on the verbs of the pairs, EW and MW on hundreds of others, at the blank of a sentence."""
+"""The task ``syntax``: compare the probabilities of verb forms at the blank of a sentence.
+
+TSE compares the verbs of the pairs themselves; EW and MW compare hundreds of other verbs.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ _HOW_TO_SCORE = "with multi_token: true it is scored"
 _NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
 _NO_VERB_LIST = "there is no verb list; lmassay verbs builds one"
 _NOT_A_VERB = "the pair differs in a word that is not a verb"
-_NO_NUMBER = "the number of the right verb is unknown; give a label"
+_NO_NUMBER = "it is unknown whether the right verb is singular or plural; give a label"
 
 
 class Syntax(Task):
@@ -73,8 +76,8 @@ class Syntax(Task):
     version = 1
     needs = frozenset({"slot"})
     evaluation = evaluation
-    # TSE is a rate over rows, which share verbs as well as nouns. A masked and a causal model have no whole contexts in
-    # common, but the same left sides, so runs are paired by these.
+    # TSE is a rate over rows, which share verbs as well as nouns. A masked model sees the text on both sides of the
+    # blank and a causal model only the left side, so their contexts differ, and runs are paired by the left side.
     design = Design(
         clusters=(metrics.CLUSTER,),
         headline=("tse", "ew", "mw"),
@@ -93,8 +96,8 @@ class Syntax(Task):
         "verbs": (
             "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list"
         ),
-        "cutoffs_top": "shares of the probability mass at which EW and MW are computed, from the top",
-        "cutoffs_bottom": "shares of the probability mass at which EW and MW are computed, from the bottom",
+        "cutoffs_top": "cut-offs of EW and MW: shares of the probability mass, from the most probable token on",
+        "cutoffs_bottom": "cut-offs of EW and MW: shares of the probability mass, from the least probable token on",
         "capitalize": "capitalise the first word",
         "period": "end the sentence with a period",
         "max_per_file": "use only this number of rows of each file; of a grammar, a balanced sample",
@@ -106,7 +109,7 @@ class Syntax(Task):
             "as unscored"
         ),
         "clusters": "which examples are not independent: auto (the agreement noun), a field of the data, or none",
-        "compat": "released: count lemmas as the released program does",
+        "compat": "released: count lemmas as the released program of refining-tse does",
         **COLUMNS_HELP,
         "label": "name in tables",
     }
@@ -170,7 +173,7 @@ class Syntax(Task):
         _ = self._gathered
 
     def notes(self) -> list[str]:
-        """Return notes on what was counted once, left out, or is based on little."""
+        """Return notes on verbs listed twice, pairs that are not scored, and metrics that are based on little data."""
         contexts, dropped = self._gathered
         notes = []
         notes += self._verb_list_notes(contexts)
@@ -193,7 +196,7 @@ class Syntax(Task):
         return notes
 
     def _verb_list_notes(self, contexts: Sequence[VerbContext]) -> list[str]:
-        """Say which verbs EW and MW are about, if they are not those that a user would expect."""
+        """Warn if the verb list is missing, short, has duplicates, or does not fit the data."""
         if not self._verbs.lemmas:
             if self._verb_option == "none":
                 return []
@@ -242,7 +245,10 @@ class Syntax(Task):
         return [f"{reason}; {their} contexts count as independent"]
 
     def _one_number_note(self, by_construction: Mapping[str, Sequence[VerbContext]]) -> list[str]:
-        """Say which constructions test one number only; if that may be due to the sample, name the option for it."""
+        """Say which constructions test only the singular or only the plural.
+
+        If this may be due to taking the first rows of each file, name the option that draws rows at random.
+        """
         constructions_by_number: dict[str, list[str]] = {}
         for construction, contexts in by_construction.items():
             numbers = {context.number for context in contexts}
@@ -418,7 +424,7 @@ class Syntax(Task):
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
-        """The words that every request asks about: the forms of the verb list, and the verbs of the pairs."""
+        """The words whose probabilities a request asks for: the forms of the verb list and the verbs of the pairs."""
         forms = dict.fromkeys(self._verbs.forms)
         contexts, _ = self._gathered
         for context in contexts:
@@ -446,7 +452,7 @@ class Syntax(Task):
         """The candidates that are the singular and the plural forms of the lemmas."""
         singular = [self._candidate_index[lemma.singular] for lemma in self._verbs.lemmas]
         plural = [self._candidate_index[lemma.plural] for lemma in self._verbs.lemmas]
-        # Without a verb list both are empty, so the type is given.
+        # Without a verb list both are empty, and numpy would choose another type.
         return np.array(singular, dtype=np.int64), np.array(plural, dtype=np.int64)
 
     # --- scoring ------------------------------------------------------------------------------------------------------
@@ -551,7 +557,7 @@ class Syntax(Task):
         return columns
 
     def _multi_token_forms(self, example: Example, logprobs: Floats) -> list[str]:
-        """Return the verbs of the rows that are not single tokens: why rows were dropped."""
+        """Return the verb forms that are not single tokens, which is the reason why rows were dropped."""
         return [form for form in _forms_of_rows(example) if np.isnan(logprobs[self._candidate_index[form]])]
 
     def _tse_verdicts(
@@ -601,7 +607,7 @@ def _forms_of_rows(example: Example) -> list[str]:
 
 
 def _few_verb_pairs_note(contexts: Sequence[VerbContext]) -> list[str]:
-    """Warn before the run; how many verbs are single tokens of the model is known only after it."""
+    """Warn if the data have few verb pairs. A run may show that even fewer of them are single tokens of the model."""
     pairs: set[str] = set()
     for context in contexts:
         for _, good, bad in context.rows:
@@ -630,7 +636,7 @@ def by_verb_pair(example: Example, scores: Sequence[tuple[int, float]]) -> list[
 
 
 def _distinct(cutoffs: Sequence[float]) -> list[float]:
-    """Return the cut-offs without repetitions; cut-offs that print the same name the same metric."""
+    """Return the cut-offs without repetitions. Metrics are named after the printed cut-off, so it must be unique."""
     distinct: dict[str, float] = {}
     # Backwards, so that a repeated cut-off keeps its last position and its first value.
     for cutoff in reversed(cutoffs):

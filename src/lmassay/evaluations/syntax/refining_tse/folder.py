@@ -40,7 +40,7 @@ _NO_SCORE = "INVALID_SCORE_VALUE"
 
 @dataclass(frozen=True)
 class TseOutcome:
-    """A finished run, as a configuration of refining-tse describes it."""
+    """A finished run, with the configuration of refining-tse that it was run from."""
 
     config: TseConfig
     record: RunRecord
@@ -61,7 +61,7 @@ class TseOutcome:
 
     @cached_property
     def verdicts(self) -> dict[int, int]:
-        """TSE's verdict on every row of the data that can be judged, in the order of the data."""
+        """Row number → 1 if the right verb is more probable, else 0; rows that cannot be judged are left out."""
         verdicts = {}
         for context in self.contexts:
             for row_number, hit in context.score.details.get("tse", ()):
@@ -180,7 +180,7 @@ def _number_line(values: Iterable[float]) -> str:
 
 
 def _pairs(contexts: Iterable[Row], row_numbers: Iterable[int]) -> list[Mapping[str, Any]]:
-    """Return these rows of the data as they were asked about, in the order of the data."""
+    """Return the rows of the data with these numbers, with the contexts sent to the model, in the order of the data."""
     wanted = set(row_numbers)
     pairs = {}
     for context in contexts:
@@ -253,7 +253,7 @@ def check_writable(config: TseConfig) -> None:
 
 
 def _run_facts(outcome: TseOutcome) -> dict[str, Any]:
-    """Return what ``tse plots`` must know about a folder, so that numbers as released are never mixed with others."""
+    """Return what ``tse plots`` must know about a folder, so that numbers with the original's bugs stay apart."""
     return {
         "model": outcome.config.model.name,
         "compat": outcome.compat,

@@ -35,7 +35,7 @@ from lmassay.types import Result, Row, RunRecord
 from lmassay.types.wording import counted, enumerated
 
 MAX_SYSTEMS = 12
-"""Of each table, only this many systems have curves; of all runs, only this many have examples."""
+"""Only the first systems of each table have curves, and only the first runs have examples: at most this many."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
 # The last column of the facts, "nouns" or "clusters", depends on the option ``clusters``.
@@ -91,7 +91,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """Return one table for one system; for several, the paper's layout, with the basis of their numbers folded."""
+    """Return one table for one system; for several, the paper's layout, and what the numbers are based on, folded."""
     if len(members) == 1:
         score_headers = [Cell(title) for _, title in _METRICS]
         header = [Cell("construction", kind="text"), *score_headers, *_fact_headers(members[0])]
@@ -244,7 +244,7 @@ def _user_metric_tables(members: Sequence[System]) -> list[Block]:
 
 
 def _notes(members: Sequence[System]) -> list[Block]:
-    """Say how independent the rows are, and which numbers are based on few verbs."""
+    """Say by what intervals are clustered, and which numbers are based on few verbs."""
     notes = _cluster_notes(members)
     if notes and any(VERB_PAIR in result.clusters for result in _tse_results(members)):
         notes.append(
