@@ -81,7 +81,7 @@ class BlankedRow:
     blanked: BlankedPair
 
 
-def gather(
+def gather_contexts(
     rows: Rows, all_rows: Rows | None, verbs: VerbList, options: ContextOptions
 ) -> tuple[list[VerbContext], list[DroppedRow]]:
     """Return the contexts in the order of their first rows, and the rows that have no blank.

@@ -82,7 +82,7 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
     plural_column = header.index("plur")
     index_column = header.index("idx") if "idx" in header else None
     duplicates = 0
-    # In the order of the file.
+    # The values of the column idx; the lemmas are in the order of the file.
     index_of_lemma: dict[Lemma, str] = {}
     for row in rows:
         if not row:

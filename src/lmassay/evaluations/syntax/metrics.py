@@ -89,7 +89,7 @@ def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
 # --- the scores of contexts -------------------------------------------------------------------------------------------
 
 
-def forms_of(
+def arrange_by_lemma(
     logprobs: Floats,
     above: Floats | None,
     below: Floats | None,

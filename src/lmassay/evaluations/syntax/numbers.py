@@ -54,7 +54,7 @@ def number_of_pair(blanked: BlankedPair, number_of_form: Mapping[str, Number]) -
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The words before a verb, its right and its wrong form, and the number of the right one as far as it is known."""
+    """The words before a verb, its right and its wrong form, and the grammatical number of the right one, if known."""
 
     place: Place
     left: tuple[str, ...]

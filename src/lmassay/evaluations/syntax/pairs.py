@@ -136,7 +136,7 @@ def _words(sentence: str) -> list[str]:
     """Return the words of a sentence without punctuation at its ends, in any script (¿…?, «…», …।)."""
     text = sentence.strip()
     if text[:1].isalnum() and text[-1:].isalnum():
-        # Most sentences; this is faster than looking for punctuation.
+        # Most sentences end here, which is faster than looking for punctuation.
         return text.split()
     start = 0
     end = len(text)

@@ -134,7 +134,7 @@ class MinimalPairs(Task):
         for construction, number, pair in self._numbered_pairs():
             example_id = digest(construction, pair.good, pair.bad)[:16]
             while example_id in used_ids:
-                # The same pair again; BLiMP has no such pairs, other data may.
+                # The data contain this pair twice. BLiMP has no such pairs, but other data may.
                 example_id = f"{example_id}-{number + 1}"
             used_ids.add(example_id)
             yield Example(example_id, self._inputs(pair), pair.good, self._groups(construction, pair))
@@ -204,7 +204,7 @@ class MinimalPairs(Task):
         return sources.constructions(self._data, self._base, self._pair_format)
 
     def _numbered_pairs(self) -> Iterator[tuple[str, int, MinimalPair]]:
-        return sources.numbered(self._constructions, self._max_per_file, None, self._sample_seed)
+        return sources.numbered_pairs(self._constructions, self._max_per_file, None, self._sample_seed)
 
     def _groups(self, construction: str, pair: MinimalPair) -> dict[str, str]:
         fields = pair.fields

@@ -26,7 +26,7 @@ from lmassay.evaluations.syntax.contexts import (
     VerbContext,
     as_example,
     as_unscored_example,
-    gather,
+    gather_contexts,
     verb_pair,
 )
 from lmassay.evaluations.syntax.lemmas import NO_VERBS, VerbList, read_verbs, shipped_verbs
@@ -39,11 +39,12 @@ from lmassay.types import Candidates, Design, Example, Outcome, Request, Respons
 from lmassay.types.wording import counted, enumerated
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
-# The published cut-offs of refining-tse.
-TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
-BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
+# The cut-offs of Newman et al. (2021), which refining-tse's configurations have.
+PUBLISHED_TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
+PUBLISHED_BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
 Hit = Literal[0, 1]
+"""1 if the right form of a verb is more probable than the wrong one, else 0."""
 _SHIPPED_LANGUAGE = "en"
 # The contexts of samples, by a digest of what they depend on.
 _gathered_samples: dict[str, tuple[list[VerbContext], list[DroppedRow]]] = {}
@@ -119,8 +120,8 @@ class Syntax(Task):
         self,
         data: sources.PairData,
         verbs: Path | Literal["none"] | None = None,
-        cutoffs_top: list[Cutoff] = TOP,
-        cutoffs_bottom: list[Cutoff] = BOTTOM,
+        cutoffs_top: list[Cutoff] = PUBLISHED_TOP,
+        cutoffs_bottom: list[Cutoff] = PUBLISHED_BOTTOM,
         capitalize: bool = True,
         period: bool = True,
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
@@ -362,7 +363,7 @@ class Syntax(Task):
     # --- the data -----------------------------------------------------------------------------------------------------
 
     def _cutoffs_in_short(self) -> str:
-        if (self._top, self._bottom) == (TOP, BOTTOM):
+        if (self._top, self._bottom) == (PUBLISHED_TOP, PUBLISHED_BOTTOM):
             return "published"
         return ",".join(f"{cutoff:g}" for cutoff in [*self._top, *self._bottom]) or "none"
 
@@ -396,16 +397,16 @@ class Syntax(Task):
                 _gathered_samples.clear()
             all_rows = None
             if not self._every_pair_names_number_and_noun:
-                all_rows = sources.numbered(self._constructions, None, None)
+                all_rows = sources.numbered_pairs(self._constructions, None, None)
             _gathered_samples[key] = self._gather(all_rows)
         return _gathered_samples[key]
 
     def _gather(self, all_rows: Rows | None) -> tuple[list[VerbContext], list[DroppedRow]]:
-        rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
+        rows = sources.numbered_pairs(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
         if self._pair_format.group is not None:
             rows = _by_group(rows)
             all_rows = None if all_rows is None else _by_group(all_rows)
-        return gather(rows, all_rows, self._verbs, self._options)
+        return gather_contexts(rows, all_rows, self._verbs, self._options)
 
     def _sample_key(self) -> str:
         """Return a digest of everything that contexts of a sample depend on."""
@@ -536,7 +537,7 @@ class Syntax(Task):
             lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
             singular = singular[lemmas]
             plural = plural[lemmas]
-        return metrics.forms_of(logprobs, masses_above, masses_below, singular, plural, is_plural)
+        return metrics.arrange_by_lemma(logprobs, masses_above, masses_below, singular, plural, is_plural)
 
     def _verb_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
         """Return EW, MW and mass of all contexts, without cut-off and at each cut-off."""

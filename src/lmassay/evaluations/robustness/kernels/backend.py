@@ -38,7 +38,7 @@ class ChunkSize:
     characters: int
 
 
-def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
+def choose_engine(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
     """The engine for a batch of this many pairs.
 
     "numpy" stands for everything that is not compiled; BLEU is then computed by sacrebleu. ``numba_pays_from`` is how

@@ -153,7 +153,7 @@ def composed(unit: str) -> str:
     return unicodedata.normalize("NFC", unit)
 
 
-def whole(units: Sequence[str]) -> bool:
+def stay_separate(units: Sequence[str]) -> bool:
     """Whether these graphemes stay as they are when they are joined to a text: none is split, and none are merged."""
     text = "".join(units)
     return text.isascii() or graphemes(text) == list(units)
@@ -182,7 +182,7 @@ def _first_fit(units: Sequence[str], edit: WordEdit, form: Form | None) -> Units
         new = choice
         if form is not None:
             new = tuple(unicodedata.normalize(form, unit) for unit in choice)
-        if new != old and whole([*before, *new, *after]):
+        if new != old and stay_separate([*before, *new, *after]):
             return new
     return None
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from lmassay.errors import MissingExtra
 from lmassay.evaluations.robustness.perturbations.base import one_of
-from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphemes, tokens, whole
+from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphemes, stay_separate, tokens
 
 Segment = Literal["spaces", "zh", "zh-hant", "ja", "th"]
 SEGMENTS = ("spaces", "zh", "zh-hant", "ja", "th")
@@ -55,7 +55,7 @@ def wordswap(text: str, rng: random.Random, rate: float, *, segment: Segment = "
     while index < len(row) - 1:
         swapped = _swapped(row[index], row[index + 1]) if chances[index] < rate else None
         # The token after the pair is checked, too: it must not merge with what now precedes it.
-        if swapped and whole(_units([*swapped, *row[index + 2 : index + 3]])):
+        if swapped and stay_separate(_units([*swapped, *row[index + 2 : index + 3]])):
             row[index : index + 2] = swapped
             index += 1
         index += 1
@@ -87,7 +87,7 @@ def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "
     for index, token in enumerate(row):
         if chances[index] < rate and index != spared:
             last, following = _close_up(kept[-1:], token, row[index + 1])
-            if whole(_units([*last, following])):
+            if stay_separate(_units([*last, following])):
                 kept[-1:] = last
                 row[index + 1] = following
                 continue

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from lmassay.errors import ConfigError, UserError
-from lmassay.evaluations.robustness.kernels.backend import Scores, choose, score_in_chunks
+from lmassay.evaluations.robustness.kernels.backend import Scores, choose_engine, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 from lmassay.storage.files import require_file, sha256
 
@@ -42,7 +42,7 @@ def bleu_scores(
     [0.7165, 0.0]
     """
     zero_without_match = _checked(compat) == "2.x"
-    if choose(len(hyps), kernel="bleu_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
+    if choose_engine(len(hyps), kernel="bleu_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
         from lmassay.evaluations.robustness.kernels.bleu_numba import CHUNK, bleu_chunk
     else:
         from lmassay.evaluations.robustness.kernels.bleu_plain import CHUNK, bleu_chunk

@@ -187,7 +187,7 @@ def _from_local_files(loaded_class: Any, name: str, cache_dir: str | None, **opt
     except OSError:
         if Path(name).is_dir():
             raise
-    # It is not in the class's own cache folder. `lmassay models get` uses the usual one.
+    # It is not in the cache folder that the class uses. `lmassay models get` stores models in the standard one.
     folder = find_source(name, None, Path()).path
     return loaded_class.from_pretrained(folder, local_files_only=True, **options)
 

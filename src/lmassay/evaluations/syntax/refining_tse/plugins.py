@@ -30,7 +30,7 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
     load_class,
 )
 from lmassay.evaluations.syntax.sources import DataSpec
-from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax, by_verb_pair
+from lmassay.evaluations.syntax.task import PUBLISHED_BOTTOM, PUBLISHED_TOP, Cutoff, Syntax, by_verb_pair
 from lmassay.models.hf.logits import candidate_columns
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
@@ -363,8 +363,8 @@ class RefiningTse(Syntax):
         metrics: dict[str, Options] | None = None,
         lemma_stats: bool = False,
         verbs: Path | None = None,
-        cutoffs_top: list[Cutoff] = TOP,
-        cutoffs_bottom: list[Cutoff] = BOTTOM,
+        cutoffs_top: list[Cutoff] = PUBLISHED_TOP,
+        cutoffs_bottom: list[Cutoff] = PUBLISHED_BOTTOM,
         capitalize: bool = True,
         period: bool = True,
         max_per_file: Annotated[int, Field(ge=1)] | None = None,

@@ -112,7 +112,7 @@ class System:
         return self.runs[0] if len(self.runs) == 1 else None
 
 
-def read(store: Store, record: RunRecord) -> SyntaxRun:
+def read_run(store: Store, record: RunRecord) -> SyntaxRun:
     """Read the rows of a run once. Only counts and a few examples are kept, so memory does not grow with the rows."""
     bases: dict[str, Basis] = {}
     results = {(result.metric, result.group): result for result in record.results}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from lmassay.evaluations.syntax.few_verbs import few_verbs_note
 from lmassay.evaluations.syntax.metrics import VERB_PAIR
 from lmassay.evaluations.syntax.report import curves, heatmap
-from lmassay.evaluations.syntax.report.runs import MEAN, SyntaxRun, System, read, systems, wrong_mass
+from lmassay.evaluations.syntax.report.runs import MEAN, SyntaxRun, System, read_run, systems, wrong_mass
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -56,7 +56,7 @@ _FACTS_CAPTION = (
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
     """Return the section of the report for runs of the task ``syntax``."""
-    runs = [read(store, record) for record in records]
+    runs = [read_run(store, record) for record in records]
     with_results = []
     for run in runs:
         if run.bases and any(metric in dict(_METRICS) for metric, _ in run.results):
