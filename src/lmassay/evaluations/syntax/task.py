@@ -183,7 +183,10 @@ class Syntax(Task):
         without_number = sum(context.number is None for context in contexts)
         if without_number and self._verbs.lemmas:
             have = "context has" if without_number == 1 else "contexts have"
-            notes.append(f"{without_number} {have} no label and verbs without a clear number, so only TSE counts there")
+            notes.append(
+                f"{without_number} {have} no label and verbs that do not show whether the singular or the plural is "
+                "right, so only TSE is computed there"
+            )
         by_construction: dict[str, list[VerbContext]] = {}
         for context in contexts:
             by_construction.setdefault(context.construction, []).append(context)
@@ -193,7 +196,9 @@ class Syntax(Task):
         with_both_labels = sum(len(context.numbers) > 1 for context in contexts)
         if with_both_labels:
             occur = "context occurs" if with_both_labels == 1 else "contexts occur"
-            notes.append(f"{with_both_labels} {occur} with both labels; the first one counts for EW and MW")
+            notes.append(
+                f"{with_both_labels} {occur} with both labels (singular and plural); the first one counts for EW and MW"
+            )
         return notes
 
     def _verb_list_notes(self, contexts: Sequence[VerbContext]) -> list[str]:
@@ -213,7 +218,7 @@ class Syntax(Task):
             verbs = counted(len(self._verbs.lemmas), "verb")
             notes.append(
                 f"the verb list {self._verbs.name} has only {verbs}, so EW and MW say little about other verbs; their "
-                "intervals are about other nouns"
+                "intervals cover the choice of nouns, not of verbs"
             )
         listed_forms = {form.lower() for form in self._verbs.forms}
         forms_of_data: set[str] = set()

@@ -211,7 +211,7 @@ def test_run_again_asks_nothing_and_overwrites_nothing(place, tmp_path, capsys):
     folder = tmp_path / "copy"
     shutil.copytree(place, folder, symlinks=True)
     assert tse(folder, "run", "configs/gpt2-tiny/ML_simple_agrmt/mw.yaml") == 0
-    assert "these numbers exist already" in capsys.readouterr().err
+    assert "has these numbers already" in capsys.readouterr().err
     runs = sorted((folder / "results/gpt2-tiny/ML_simple_agrmt/mw").iterdir())
     assert len(runs) == 2
     assert runs[1].name.startswith("custom_gpt2-tiny_main_")

@@ -77,12 +77,16 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     if any(len(members) > MAX_SYSTEMS for _, members in groups):
         blocks.append(
             Note(
-                f"Curves are of the first {MAX_SYSTEMS} models or settings of each table only; write another report "
-                "for the others."
+                f"Only the first {MAX_SYSTEMS} models or settings of each table have curves; for the others, write "
+                "another report of their runs."
             )
         )
     if len(runs) > MAX_SYSTEMS:
-        blocks.append(Note(f"Examples are of the first {MAX_SYSTEMS} runs only; write another report for the others."))
+        blocks.append(
+            Note(
+                f"Only the first {MAX_SYSTEMS} runs have examples; for the others, write another report of their runs."
+            )
+        )
     note = "TSE weights each context by its rows, as in the table above."
     return Section(blocks, _examples(runs[:MAX_SYSTEMS]), comparison_note=note)
 

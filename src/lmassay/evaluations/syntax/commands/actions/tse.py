@@ -156,7 +156,7 @@ class _Session:
         # The label is only a name: configurations that differ in nothing else share a run.
         key = canonical([{**task, "label": ""}, model])
         if key in self.done:
-            say(f"{title}: shares run {self.done[key].id}")
+            say(f"{title}: the same run as of an earlier configuration, {self.done[key].id}")
         else:
             run = RunConfig(name=config.path.stem, task=task, model=model, base_dir=Path.cwd())
             self.done[key] = self._run(runner.plan(run), title)
@@ -165,7 +165,7 @@ class _Session:
     def _run(self, planned: Plan, title: str) -> RunRecord:
         previous = None if self.again else self._previous_run(planned)
         if previous is not None and previous.status == "done":
-            say(f"{title}: these numbers exist already, from run {previous.id}")
+            say(f"{title}: run {previous.id} has these numbers already")
             return previous
         say(title if previous is None else f"{title}: continuing run {previous.id}")
         with progress_bar(title) as advance:
