@@ -27,7 +27,7 @@ import torch
 from lmassay.contracts import ask
 from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, read_pair_file
 from lmassay.evaluations.syntax.pairs import open_pairs, split_at_difference, text_around
-from lmassay.evaluations.syntax.task import BOTTOM, TOP, Syntax
+from lmassay.evaluations.syntax.task import PUBLISHED_BOTTOM, PUBLISHED_TOP, Syntax
 from lmassay.models.hf.model import SmolLM2
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
@@ -220,7 +220,7 @@ class Procedure:
         p = torch.softmax(logits, dim=-1)
         # The score of each row at the last cut-off from the top, which covers the whole vocabulary.
         full_scores = np.full(len(p), np.nan)
-        for cutoffs, descending in ((TOP, True), (BOTTOM, False)):
+        for cutoffs, descending in ((PUBLISHED_TOP, True), (PUBLISHED_BOTTOM, False)):
             ordered, tokens = torch.sort(p, dim=-1, descending=True)
             if not descending:
                 ordered, tokens = ordered.flip(-1), tokens.flip(-1)

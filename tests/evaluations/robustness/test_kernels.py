@@ -314,7 +314,7 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
 
 def choose(pairs: int, wanted: str = "auto") -> str:
-    return backend.choose(pairs, kernel="no_such_kernel", numba_pays_from=1000, wanted=wanted)
+    return backend.choose_engine(pairs, kernel="no_such_kernel", numba_pays_from=1000, wanted=wanted)
 
 
 class TestChoice:

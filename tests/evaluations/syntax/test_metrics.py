@@ -65,7 +65,7 @@ def test_curves_follow_the_definition(context):
     p32 /= p32.sum()
     candidates = candidate_columns(logits, p32, np.arange(len(logits)))
     columns = [np.asarray(c)[None] for c in (candidates.logprobs, candidates.masses_above, candidates.masses_below)]
-    forms = metrics.forms_of(*columns, lemmas[:, 0], lemmas[:, 1], np.array([is_plural]))
+    forms = metrics.arrange_by_lemma(*columns, lemmas[:, 0], lemmas[:, 1], np.array([is_plural]))
     p = np.exp(columns[0][0])
     for top, curve in ((True, metrics.top_curve), (False, metrics.bottom_curve)):
         points = curve(forms, CUTOFFS)
@@ -79,7 +79,7 @@ def forms(p, above=None, below=None, plural=(False,)):
     p = np.asarray(p, dtype=float)
     logprobs = np.log(np.where(p > 0, p, np.nan))
     count = p.shape[1] // 2
-    return metrics.forms_of(
+    return metrics.arrange_by_lemma(
         logprobs, above, below, np.arange(0, 2 * count, 2), np.arange(1, 2 * count, 2), np.array(plural)
     )
 

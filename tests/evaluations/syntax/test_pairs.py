@@ -95,4 +95,4 @@ def test_the_blank_can_be_the_first_of_several_words_that_agree():
     with pytest.raises(NoSingleDifference, match="differ in 2 words"):
         split_at_difference(good, bad)
     pair = split_at_difference(good, bad, first=True)
-    assert (pair.good, pair.bad, pair.right, pair.agrees_behind) == ("sont", "est", ("petits",), True)
+    assert (pair.good, pair.bad, pair.right, pair.differs_after) == ("sont", "est", ("petits",), True)

@@ -271,7 +271,7 @@ def test_labels_may_be_missing_where_the_verbs_tell_the_number(files):
     assert finished_run["ew"].n == 4
     write_lines(files / "simple.jsonl", ['{"sentence_good": "the author ran", "sentence_bad": "the author runned"}'])
     rows = list(run(files).rows())
-    assert "number of the right verb is unknown" in rows[0]["unscored"]["ew"]
+    assert "unknown whether the right verb is singular or plural" in rows[0]["unscored"]["ew"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
-"""Does it break under attack? Adversarial perturbations, judged by what they destroy in the source and in the target.
+"""The robustness evaluation: does a system break under attack?
 
-The successor of TEAPOT (Michel et al. 2019). This module only declares the evaluation; importing it is cheap.
+An attack changes the input (the source). It is judged by how much of the input it leaves intact, and by how much of the
+output (the target) it destroys. The evaluation is the successor of TEAPOT (Michel et al. 2019).
+
+This module only declares the evaluation; importing it is cheap.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _SYSTEM = {"my_system.py": _SAMPLE / "my_system.py", "dictionary.tsv": _SAMPLE /
 _SCORERS = f"{__name__}.scorers"
 _PERTURBATIONS = f"{__name__}.perturbations"
 _RATE = (0.0, 1.0)
-# The probability that a perturbation changes a word, unless another one is given.
+# The probability that a perturbation changes a word, if the user does not set it.
 DEFAULT_RATE = 0.3
 
 METRICS = (
@@ -39,7 +42,7 @@ METRICS = (
         "attacks that succeed",
         better="lower",
         bounds=_RATE,
-        meaning="The share of attacked inputs whose output lost more than the input did.",
+        meaning="The share of inputs on which the attack succeeds: it destroys more of the output than of the input.",
         verdict=True,
     ),
     Metric("s_src", "source similarity", bounds=_RATE, meaning="How much of the input an attack leaves intact."),
@@ -62,7 +65,7 @@ METRICS = (
         "signed_drop",
         "signed drop",
         better="lower",
-        meaning="The relative drop of the mean score under attack; outputs that improve count as well.",
+        meaning="The relative drop of the mean score under attack; outputs that improve reduce it.",
     ),
     Metric(
         "turned_wrong",
@@ -70,7 +73,7 @@ METRICS = (
         better="lower",
         bounds=_RATE,
         meaning="The share of right answers that are wrong under attack; unchanged inputs are not counted. Needs a "
-        "target score of 0 or 1.",
+        "target scorer whose scores are 0 or 1.",
         verdict=True,
     ),
     Metric(
@@ -141,7 +144,8 @@ evaluation = Evaluation(
             "worddrop": Component(f"{_PERTURBATIONS}:worddrop", "leave out a word"),
         },
     },
-    # Two strengths of one attack may have one label, so runs are distinguished by the attack itself.
+    # The same attack at two rates may have the same label. So runs are distinguished by the part `attack` of the
+    # signature.
     variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",), data=("src", "ref")),
     section=f"{__name__}.report:section",
     texts=f"{__name__}.report:texts",

@@ -1,7 +1,7 @@
-"""Attacks that look at the system's answers before they go on: gradient-guided substitutions, and a beam search.
+"""Attacks that look at the system's answers before they continue: gradient-guided substitutions, and a beam search.
 
 Everything that an attack has tried so far is in the example's inputs, in the same form as for a best-of-N search:
-``adv_src`` has the candidates and ``made_by`` what made them. A killed run can therefore go on from cached answers.
+``adv_src`` has the candidates and ``made_by`` what made them. A killed run can therefore continue from cached answers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from lmassay.types import Substitute, Substitutions
 Inputs = Mapping[str, Any]
 Spans = list[list[int]]
 
-# The name of a candidate that is the sentence itself, because nothing in it can be changed.
+# ``made_by`` of a candidate that is the sentence itself, because nothing in it can be changed.
 NOTHING = "none"
+# The attack's ``kind`` → what the model is asked for, see ``Substitute.candidates``.
 _CANDIDATES_OF = {"unconstrained": "any", "knn": "neighbours", "charswap": "unknown"}
 
 
@@ -40,7 +41,7 @@ class AdaptiveAttack(Protocol):
         """The largest number of queries per sentence, including the one for the sentence itself."""
 
     def first_inputs(self) -> Inputs:
-        """What the inputs of an example contain before the attack begins."""
+        """What an attack adds to the inputs of an example before it begins."""
 
     def next_inputs(
         self, inputs: Inputs, fitness: Sequence[float], substitutions: Substitutions | None
@@ -65,13 +66,13 @@ def adaptive_attack(attack: Attack, base_dir: Path) -> AdaptiveAttack | None:
 
 
 class GradientAttack:
-    """Replaces one word per step, guided by a gradient, and goes on from the best of the candidates of a step."""
+    """Replaces one word per step, guided by a gradient. Each step continues from the best candidate of the last one."""
 
     def __init__(self, options: Gradient, seed: int) -> None:
         self._options = options
         self._seed = seed
-        # Each step has one backward pass; its other queries go to the candidates that the gradient recommends.
-        self._widths = [queries - 1 for queries in _shared_out(options.budget - 1, options.substitutions)]
+        # The number of candidates of each step: its queries except one, the backward pass that recommends them.
+        self._widths = [queries - 1 for queries in _queries_of_steps(options.budget - 1, options.substitutions)]
 
     @property
     def signature(self) -> str:
@@ -146,7 +147,7 @@ class GradientAttack:
             growth = len(item.text) - len(query["text"])
             spans = [[item.start, item.end]]
             for start, end in query["keep"]:
-                # What comes after the replacement has moved.
+                # Words after the replacement have moved if its length differs from that of the word it replaces.
                 shift = growth if start > item.start else 0
                 spans.append([start + shift, end + shift])
             texts.append(item.text)
@@ -170,7 +171,8 @@ class BeamSearch:
         self._beam = beam
         self._seed = seed
         self._perturbers = list(perturbers_of(search, seed, base_dir))
-        self._widths = _shared_out(search.budget - 1, search.steps)
+        # The number of candidates of each step.
+        self._widths = _queries_of_steps(search.budget - 1, search.steps)
 
     @property
     def signature(self) -> str:
@@ -210,7 +212,7 @@ class BeamSearch:
         return _with_nothing(inputs)
 
     def _starts(self, inputs: Inputs, fitness: Sequence[float]) -> list[AttackCandidate]:
-        """What is perturbed in the next step."""
+        """What the next step perturbs: the sentence itself in the first step, then the best candidates so far."""
         if not inputs["adv_src"]:
             return [AttackCandidate(inputs["src"], "")]
         best_first = sorted(range(len(fitness)), key=lambda candidate: -fitness[candidate])
@@ -237,14 +239,14 @@ class BeamSearch:
 
 
 def _with_nothing(inputs: Inputs) -> Inputs:
-    """Nothing in the sentence can be changed: it is its own and only candidate."""
+    """The inputs of a sentence in which nothing can be changed: the sentence itself is the only candidate."""
     return {**inputs, "adv_src": [inputs["src"]], "made_by": [NOTHING]}
 
 
-def _shared_out(queries: int, steps: int) -> list[int]:
-    """How many queries each step has; the first steps get what is left over.
+def _queries_of_steps(queries: int, steps: int) -> list[int]:
+    """Divide queries evenly among steps; what is left over goes to the first steps, one each.
 
-    >>> _shared_out(9, 2)
+    >>> _queries_of_steps(9, 2)
     [5, 4]
     """
     each, left_over = divmod(queries, steps)

@@ -17,8 +17,8 @@ from lmassay.evaluations.robustness.perturbations.base import Perturber, make_pe
 from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import MISTAKE
 
-# Inputs that are perturbed before a run, to see whether the attack changes them. They are not perturbed again in the
-# run: a user's own perturbation may be slow.
+# How many inputs are perturbed before a run, to see whether the attack changes them. The results are kept for the run,
+# because a user's own perturbation may be slow.
 INPUTS_CHECKED_BEFORE_RUN = 1000
 
 
@@ -48,12 +48,15 @@ class Search(BaseModel):
 
 
 class Gradient(BaseModel):
-    """Replace the words whose replacement increases the loss most, by a first-order approximation (white-box attack).
+    """Replace up to ``substitutions`` words, each time the one whose replacement increases the model's loss most.
+
+    The loss is that of the reference or, without one, of the output without attack. Its increase is estimated from the
+    gradient by a first-order approximation, so the attack needs the model's weights (a white-box attack).
 
     ``kind`` is what a word is replaced by: any other token (``unconstrained``), one of its ``k`` nearest neighbours in
-    embedding space (``knn``), or its own letters, two of them swapped, so that the vocabulary does not have the word
-    (``charswap``). ``budget`` is the number of queries per sentence, including the one for the unperturbed sentence; a
-    backward pass counts as one.
+    embedding space (``knn``), or the same word with two letters swapped, so that the model's vocabulary does not have
+    it (``charswap``). ``budget`` is the number of queries per sentence, including the one for the unperturbed sentence;
+    a backward pass counts as one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -104,8 +107,9 @@ class Attack(BaseModel):
             return {"name": value}
         if isinstance(value, Mapping) and not value.keys() & {"file", "search", "gradient"}:
             for key in value:
-                # A key that is nearly one of an attack is reported with that one.
+                # A key that resembles one of Attack's own keys is left to the usual error, which suggests that key.
                 if key not in cls.model_fields and closest(str(key), cls.model_fields) is None:
+                    # The message is a template whose braces are placeholders, so literal braces are passed as values.
                     raise PydanticCustomError(
                         MISTAKE,
                         "unknown key '{key}'; options of the perturbation belong in options: {brace}{key}: …{close}",
@@ -134,7 +138,7 @@ class Attack(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name of the attack in tables. It does not contain the options; the label of a sweep names those."""
+        """The name of the attack in tables, without options. If a sweep varies options, labels of runs name them."""
         if self.name and (self.file or self.perturb or self.search or self.gradient):
             return self.name
         if self.file is not None:
@@ -207,7 +211,7 @@ class CandidateMaker:
         return False
 
     def candidates(self, text: str, index: int) -> list[AttackCandidate]:
-        """At least one candidate; a search gives distinct ones that differ from ``text``, if there are any."""
+        """At least one candidate. Those of a search are distinct and differ from ``text``, unless no candidate does."""
         if self._search is None:
             return [AttackCandidate(self._perturbed(text, index), self._perturbers[0].name)]
         candidates: dict[str, AttackCandidate] = {}
@@ -236,11 +240,12 @@ def perturbation_names(search: Search, perturbers: Sequence[Perturber]) -> str:
 
 def perturbers_of(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
     """Perturbers in rounds: each perturbation at each rate, then again with another seed, enough to fill the budget."""
-    # The first rate comes first, with every perturbation: a small budget is spent on different kinds of change.
+    # Every perturbation is tried at the first rate before the second rate is used, so that even a small budget covers
+    # different kinds of change.
     kinds = []
     for rate in search.rates:
         kinds += [(name, rate) for name in search.perturbations]
-    # Many draws repeat an earlier one or change nothing, so twice the budget is drawn.
+    # Many draws repeat an earlier one or change nothing, so there are twice as many draws as the budget allows.
     for draw in range(2 * search.budget):
         name, rate = kinds[draw % len(kinds)]
         # Each round has another seed; with the same one, it would repeat the changes of the first.

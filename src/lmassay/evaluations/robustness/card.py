@@ -1,4 +1,4 @@
-"""Robustness on the card: the runs that it needs, and its headline number."""
+"""Robustness on the card (``lmassay card``): the runs that it needs, and its headline number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lmassay.types import RunRecord, Settings
 from lmassay.types.wording import counted
 
 _DATA = Path(__file__).parent / "card_data"
-# Examples of what is wanted, because a model without a chat template does not follow instructions.
+# The prompt shows examples, because a model without a chat template does not follow instructions.
 _COMPLETE = """Complete each sentence with one word.
 
 Sentence: A young horse is called a
@@ -109,9 +109,10 @@ _QUESTION_PROMPTS = {
     "tr": "Metni oku ve soruyu seçeneklerden biriyle yanıtla.\n\n{x}\nSeçenekler: {choices}\nYanıt:",
 }
 _SEED = 0
-# Success on an input that was not changed means nothing. Runs of early versions do not record the group and count.
+# Rows that are left out of the headline, because success on an unchanged input means nothing. Runs of early versions do
+# not record the group, so all of their rows are used.
 _NOT_ATTACKED = {GROUP: UNCHANGED}
-# By size of the card: questions, one of each template; None for all templates.
+# Size of the card → the number of questions, one of each template; None for all templates.
 _SAMPLE = {"quick": 36, "standard": 90, "full": None}
 _MAX_ANSWER_TOKENS = 24
 
@@ -239,7 +240,7 @@ def _meaning(record: RunRecord, has_right_and_wrong: bool) -> str:
             "The share of attacked inputs on which a right answer turns wrong although the input hardly changed "
             f"(similarity above {threshold - 1:.3g})."
         )
-    return "The share of attacked inputs whose answer lost more than the input did: small changes, large harm."
+    return "The share of inputs for which the attack destroys more of the answer than of the input."
 
 
 def _strength(records: Sequence[RunRecord]) -> str:
@@ -249,4 +250,4 @@ def _strength(records: Sequence[RunRecord]) -> str:
         return "These attacks search for a weak spot among a few draws; others may find more."
     if searched:
         return "Some of these attacks are drawn at random, others search for a weak spot."
-    return "These attacks are drawn at random; one that searches for a weak spot could do more."
+    return "These attacks are drawn at random; an attack that searches for a weak spot could do more harm."

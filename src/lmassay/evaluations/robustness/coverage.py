@@ -1,4 +1,4 @@
-"""How many inputs an attack changes: success on an input that was not changed means nothing."""
+"""How many inputs an attack changes, checked before a run: success on an unchanged input means nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmassay.evaluations.robustness.perturbations.keyboards import LAYOUTS
 from lmassay.evaluations.robustness.perturbations.word_edits import SEGMENTS
 
 GROUP = "input"
-"""The group of an example that says whether the attack changed its input."""
+"""The name of the group that says whether the attack changed the input of an example."""
 CHANGED, UNCHANGED = "changed", "unchanged"
 
 # On an unchanged input, s_src is 1 and a deterministic model gives the same output, so the attack does not succeed at
@@ -42,7 +42,7 @@ class Coverage:
 
 
 def measure(is_changed: Iterable[bool]) -> Coverage:
-    """Count over the first 1,000 inputs; if the attack changes none of them, go on until it changes one.
+    """Count changed and unchanged inputs among the first 1,000; if none of them is changed, continue until one is.
 
     >>> measure([True, False, True, True])
     Coverage(checked=4, unchanged=1)
@@ -72,7 +72,7 @@ def explanation(
     else:
         share = f"{coverage.unchanged:,} of {coverage.checked:,} inputs"
         percent = f"{coverage.unchanged / coverage.checked:.0%}"
-        problem = f"the attack {attack.label} leaves {share} unchanged ({percent}), so nothing is attacked there"
+        problem = f"the attack {attack.label} leaves {share} unchanged ({percent}), so these inputs are not attacked"
     return f"{problem}; {_remedy(attack, maker, inputs, perturbations)}"
 
 
@@ -108,7 +108,7 @@ _SCRIPT_OPTIONS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 def _better_option(attack: Attack, inputs: Sequence[str], changeable: int) -> str:
-    """The value of an option with which the attack can change most inputs; empty if none is better than now."""
+    """The option and value with which the attack can change most inputs; empty if no other value is better."""
     name = attack.perturb or attack.name
     if attack.search is not None or name not in _SCRIPT_OPTIONS:
         return ""

@@ -61,12 +61,15 @@ class ScoreSummary:
 
 
 def summarise(scores: Scores) -> ScoreSummary:
-    """TEAPOT's statistics: std over N - 1, percentiles without interpolation (the value at int(N p))."""
+    """TEAPOT's statistics: standard deviation with N - 1 in the denominator, percentiles without interpolation.
+
+    The percentile p is the value at position int(N p) of the sorted scores.
+    """
     n = len(scores)
     # TEAPOT sorts before it sums, which can change the last digit.
     ordered = np.sort(scores)
     mean = _sum(ordered) / n
-    # A single score has no spread: its deviation is 0, whatever it is divided by.
+    # The deviation of a single score is 0. Dividing it by 1 instead of N - 1 = 0 avoids an error.
     std = float(np.sqrt(_sum((ordered - mean) ** 2) / max(n - 1, 1)))
     p5 = float(ordered[int(n * 0.05)])
     p95 = float(ordered[int(n * 0.95)])

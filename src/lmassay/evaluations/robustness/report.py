@@ -74,7 +74,7 @@ _EXPLANATIONS = {
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
-    """Attacks by system, with scatter plots and the hardest-hit sentences for the first dozen runs."""
+    """The table of attacks and success rates; for the first dozen runs, scatter plots and the sentences hit hardest."""
     metrics = columns(records)
     if not metrics:
         return plain_results(store, records)
@@ -142,9 +142,9 @@ def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
 
 
 def success_figure(records: Sequence[RunRecord]) -> Figure | Note | None:
-    """Success rates with intervals, one row per run; a sentence if they are equal.
+    """Success rates with intervals, one row per run; a note if they are all equal.
 
-    None for fewer than two rates: the table has the number.
+    None for fewer than two rates: a single number is in the table already.
     """
     rates: list[tuple[str, Result]] = []
     for record in records:
@@ -184,7 +184,7 @@ class RowSummary:
 
 
 def summarise_run(store: Store, record: RunRecord) -> RowSummary:
-    """Choose the rows by the columns of scores, and read only these, however many there are."""
+    """Choose rows by the columns of scores, and read only the chosen ones: a run may have millions of rows."""
     table = score_table(store, record.id)
     scored_rows = np.flatnonzero(table.has_score())
     sampled = _sample(len(scored_rows))
@@ -200,7 +200,7 @@ def summarise_run(store: Store, record: RunRecord) -> RowSummary:
 
 
 def _sample(count: int) -> list[int]:
-    """A random sample of the numbers below ``count``: all of them if they are few."""
+    """Up to MAX_POINTS of the numbers below ``count``, chosen at random."""
     # A fixed seed, so that the same run gives the same page.
     rng = random.Random(0)
     sample = list(range(min(count, MAX_POINTS)))
@@ -229,7 +229,7 @@ def _hardest(table: ScoreTable, scored_rows: NDArray[np.int64]) -> list[int]:
 def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | Note | None:
     """s_src against d_tgt (or s_tgt), with the region of success shaded; None without scores for both.
 
-    Too few different points are named in a sentence.
+    If there are too few different points for a plot, a note names them instead.
     """
     has_reference = any("d_tgt" in row.score.values for row in summary.sample)
     y_metric = "d_tgt" if has_reference else "s_tgt"
@@ -243,7 +243,7 @@ def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | Note | No
     coordinates = [(values["s_src"], values[y_metric]) for values in points]
     distinct = distinct_points(coordinates)
     if len(distinct) < MIN_POINTS:
-        # Dots on top of each other would look like one or two sentences; the sentence says how many there are.
+        # Dots on top of each other would look like one or two sentences, so the note says how many there are.
         locations = " or ".join(f"s_src {x:.3f} and {y_metric} {y:.3f}" for x, y in distinct)
         subject = "the only sentence has"
         if len(points) > 1:
@@ -294,7 +294,7 @@ def examples(summary: RowSummary) -> list[DisplayedExample]:
 
 def _displayed(row: Row) -> DisplayedExample:
     details = row.score.details
-    # The names of TEAPOT's paper.
+    # These names are the notation of TEAPOT's paper.
     texts = [
         ("x", row.example.inputs.get("src")),
         ("x′", details.get("adv_src")),
@@ -313,13 +313,13 @@ def texts(row: Row, exchanges: Exchanges) -> NamedValues:
     inputs = row.example.inputs
     details = row.score.details
     source = inputs.get("src")
-    # What a gradient recommends is not an output.
+    # The answer to a gradient query is a list of recommended substitutions, not an output.
     exchanges = [exchange for exchange in exchanges if exchange[0].get("verb") != "gradients"]
     candidates = list(inputs.get("adv_src", ()))
     perturbed = details.get("adv_src")
     if perturbed is None and len(candidates) == 1:
         perturbed = candidates[0]
-    # The first request is for the source; those for the candidates follow.
+    # The number of the exchange about the perturbed text: the first one is about the source, then come the candidates.
     number = 1
     if perturbed in candidates:
         number = 1 + candidates.index(perturbed)

@@ -21,7 +21,7 @@ _PUBLISHED = (
     ("target degradation (chrF), 95th percentile", "67.162"),
     ("successful attacks, %", "65.20"),
 )
-# Numbers after a label; the headings and "5%-95%" contain digits that are not results.
+# The numbers after a label. They are matched with their label, because headings and "5%-95%" contain other digits.
 _RESULT = re.compile(r"^(?:Mean:|Std:|5%-95%:|Success percentage:)\s*([\d.]+)(?:-([\d.]+))?", re.MULTILINE)
 
 

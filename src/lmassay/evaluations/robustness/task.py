@@ -85,7 +85,8 @@ class Robustness(Task):
     """s_src, d_tgt (or s_tgt without a reference) and success of one attack on one system.
 
     ``side: source`` evaluates the attack alone, without a model; ``side: target`` evaluates given outputs alone.
-    ``prompt`` is the request to a live system; ``{x}`` stands for the sentence. An answer ends at a text in ``stop``.
+    ``prompt`` is the request to a live system; ``{x}`` stands for the sentence. An answer ends where a text of ``stop``
+    begins.
 
     ``questions`` names a published set of questions with choices instead of ``src`` and ``ref``: the text and the
     question are attacked, the choices (``{choices}`` in the prompt) are not, and the right choice is the reference. One
@@ -117,8 +118,8 @@ class Robustness(Task):
         "s_tgt": "the scorer that compares outputs",
         "src_lang": "the language of the source, for scorers that need it",
         "tgt_lang": "the language of the outputs, for scorers that need it",
-        "success_threshold": "an attack succeeds above this value",
-        "side": "source: only the attack; target: only the outputs; both",
+        "success_threshold": "an attack succeeds if s_src + d_tgt (without ref: s_src / s_tgt) exceeds this value",
+        "side": "source: evaluate only the attack; target: only the outputs; both",
         "prompt": "the prompt for a live system; {x} stands for the text",
         "max_tokens": "maximum number of tokens per answer",
         "stop": "texts at which an answer ends",
@@ -196,7 +197,7 @@ class Robustness(Task):
         if self._adaptive is not None:
             self.requests_each = self._adaptive.max_queries
         self._fitness_cache: dict[_CandidateKey, float] = {}
-        """s_src + d_tgt of the candidates of attacks that are under way."""
+        """s_src + d_tgt of the candidates of attacks that are in progress."""
         self._opened: ParallelText | QuestionText | None = None
         self._lines = 0
         self._outputs = ""
@@ -217,7 +218,7 @@ class Robustness(Task):
             self._s_tgt.check(self._tgt_lang)
 
     def check_model(self, model: Model) -> None:
-        """Outputs from files must have this task's roles, and as many lines as its texts."""
+        """Check that outputs from files have the roles ``out`` and ``adv_out``, and as many lines as the inputs."""
         if not isinstance(model, StoredAnswers) or model.lines is None:
             if not self._has_source:
                 raise ConfigError("task.src: a live system needs inputs; give the source file")
@@ -241,7 +242,7 @@ class Robustness(Task):
         self._outputs = str(model.identity().get("out", ""))
 
     def check_examples(self, limit: int | None) -> None:
-        """Refuse an attack that changes no input, and warn about one that changes few: its success means little."""
+        """Refuse an attack that changes no input, and warn if it changes few: its success rate would mean little."""
         if self._attack is None or not self._has_source or self._attack.gradient is not None:
             # What a gradient attack changes is not known before the run.
             return
@@ -282,7 +283,7 @@ class Robustness(Task):
                 candidates = self._maker.candidates(row["src"], index)
                 inputs["adv_src"] = [candidate.text for candidate in candidates]
                 inputs["made_by"] = [candidate.made_by for candidate in candidates]
-            # What all attacks on this sentence have in common: the id must be the same, so that runs can be paired.
+            # The id contains only what all attacks on this sentence share, so that their runs can be paired by it.
             shared = row.get("src", row.get("ref", self._outputs))
             yield Example(_example_id(index, shared), inputs, row.get("ref"), _groups(inputs))
 
@@ -327,7 +328,7 @@ class Robustness(Task):
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         """Score all candidates of all examples together, then keep the best candidate of each example."""
         responses = [_outputs(answers) for answers in responses]
-        # The attacks on these examples are over.
+        # The attacks on these examples are over, so the fitness of their candidates is no longer needed.
         self._fitness_cache.clear()
         # The columns have one row per candidate. For each row, the index of its example:
         owners: list[int] = []
@@ -349,7 +350,10 @@ class Robustness(Task):
         return scores
 
     def scored_batches(self, model: Model | None, positions: range) -> Iterator[RowBatch] | None:
-        """Attacked inputs and outputs that all come from files need neither requests nor a choice of candidates."""
+        """Return batches of scored rows if attacked inputs and outputs all come from files; otherwise None.
+
+        Such texts need neither requests nor a choice between candidates.
+        """
         has_other_attack = self._attack is not None and self._attack.file is None
         if has_other_attack or self._question_spec is not None:
             return None
@@ -508,7 +512,7 @@ class Robustness(Task):
 
     @property
     def _has_texts(self) -> bool:
-        """Whether there is more than the outputs of a system."""
+        """Whether the task has texts: questions, or a file of inputs, attacked inputs or references."""
         return self._question_spec is not None or bool(self._paths())
 
     def _scorer_signature(self, option: str, scorer: Scorer, lang: str | None) -> str:
@@ -524,7 +528,7 @@ class Robustness(Task):
         return {role: path for role, path in paths.items() if path is not None}
 
     def _rows(self) -> Iterator[Mapping[str, str]]:
-        """The lines of the task's files; empty rows if all that is known are the system's outputs."""
+        """The texts of each example by role; empty rows if only the system's outputs are known."""
         if self._has_texts:
             yield from self._text().rows()
             return
@@ -532,7 +536,7 @@ class Robustness(Task):
             yield {}
 
     def _changes(self) -> Iterator[bool]:
-        """Whether the attack changes the input, line by line."""
+        """Yield for each input whether the attack changes it."""
         for index, row in enumerate(self._text().rows()):
             if self._maker is None:
                 yield row["adv_src"] != row["src"]
@@ -560,7 +564,7 @@ class Robustness(Task):
     def _prompt_with_choices(self, choices: Sequence[str]) -> str:
         if not choices:
             return self._prompt
-        # Before the sentence is filled in: a sentence may contain anything.
+        # This happens before the sentence is filled in, because a sentence may itself contain "{choices}".
         return self._prompt.replace("{choices}", ", ".join(choices))
 
     def _gradient_request(self, query: Mapping[str, Any], example: Example) -> Request:
@@ -574,7 +578,8 @@ class Robustness(Task):
     ) -> list[list[float]]:
         """s_src + d_tgt of all candidates of each example that have been answered so far.
 
-        An adaptive attack asks for it after every round. Only new candidates are scored, because some scorers are slow.
+        It is computed after every round of an adaptive attack. Only new candidates are scored, because some scorers are
+        slow.
         """
         keys_by_example: list[list[_CandidateKey]] = []
         new_examples: list[Example] = []
@@ -587,7 +592,7 @@ class Robustness(Task):
             for text, answer in zip(candidates, answers[1:], strict=True):
                 keys.append((example.id, answers[0].text, text, answer.text))
             keys_by_example.append(keys)
-            # The scored candidates come first; a round adds others after them.
+            # Candidates of earlier rounds come first and are scored already; each round appends new ones.
             scored = sum(key in self._fitness_cache for key in keys)
             if scored == len(keys):
                 continue
@@ -618,11 +623,16 @@ class Robustness(Task):
             return np.asarray(scorer.score(texts.adversarial, sources, lang=self._src_lang))
 
     def _target_scores(self, scorer: Scorer, texts: _ScoredTexts) -> dict[str, Column]:
-        """How much the outputs change: against the reference, or without one against the output without attack."""
+        """How much the attack changes the outputs.
+
+        With a reference, all outputs are compared with it; without one, the output under attack is compared with the
+        output without attack.
+        """
         # The output without attack, once per candidate.
         base_out = texts.per_candidate(texts.out)
         owner_lines = texts.per_candidate(texts.lines)
-        # Also for outputs under attack: their reference translates the original input.
+        # Scorers that read the source get the original input for outputs under attack as well, because the reference
+        # translates the original input.
         owner_sources = texts.per_candidate(texts.sources)
         if not self._has_reference:
             with self._errors_by_line(owner_lines):
@@ -647,7 +657,7 @@ class Robustness(Task):
 
     @contextmanager
     def _errors_by_line(self, lines: Sequence[int]) -> Iterator[None]:
-        """A scorer reports the number of a pair; the user needs the file and its line."""
+        """Turn a ScorerError, which has the number of a pair, into a PluginError with the file and the line."""
         try:
             yield
         except ScorerError as error:
@@ -666,7 +676,7 @@ class Robustness(Task):
 
         Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt.
         """
-        # A side that is not evaluated adds nothing.
+        # A side that is not evaluated contributes nothing.
         similarity: Column | float = columns.get("s_src", 0.0)
         damage: Column | float = 0.0
         if "d_tgt" in columns:
@@ -678,7 +688,7 @@ class Robustness(Task):
     def _example_score(
         self, example: Example, responses: Sequence[Response], values: dict[str, float], choice: int
     ) -> Score:
-        """The score of an example whose best candidate is number ``choice``."""
+        """The score of an example; ``choice`` is the index of its best candidate, counted from 0."""
         details: dict[str, Any] = {}
         if "adv_src" in example.inputs:
             details["adv_src"] = example.inputs["adv_src"][choice]
@@ -694,13 +704,13 @@ class Robustness(Task):
             details["out"] = base.text
             details["adv_out"] = adversarial.text
             if _is_live(base) or _is_live(adversarial):
-                # A cut-off output is scored as it is, and counted separately.
+                # An output that ended at the token limit is scored as it is, and counted separately.
                 values["cut_off"] = float("length" in (base.finish, adversarial.finish))
         return Score(values, details=details)
 
 
 def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
-    """Create a scorer. A function of two texts is one, with or without the decorator."""
+    """Create a scorer. A plain function of two texts is also accepted, with or without the decorator ``@scorer``."""
     name, options = split_spec(spec, key)
     factory = find_factory("scorer", name, base_dir, key)
     scorer: Any = None
@@ -708,7 +718,7 @@ def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
         try:
             scorer = build("scorer", spec, base_dir, key)
         except ConfigError:
-            # The parameters of a function look like options that are missing.
+            # For a function of two texts, build() reports its parameters as missing options; it is handled below.
             if options or not inspect.isfunction(factory):
                 raise
     if scorer is None:
@@ -767,7 +777,10 @@ def _example_id(index: int, text: str) -> str:
 
 
 def _groups(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Whether the attack changed the input, if both versions are known; attacks in rounds begin without candidates."""
+    """The group that says whether the attack changed the input; empty if one of the two versions is unknown.
+
+    Adaptive attacks begin without candidates, so their first inputs have no group.
+    """
     if "src" not in inputs or not inputs.get("adv_src"):
         return {}
     is_changed = any(text != inputs["src"] for text in inputs["adv_src"])
@@ -782,11 +795,11 @@ def _change_labels(sources: Sequence[str], adversarial: Sequence[str]) -> list[s
 
 
 def _unchanged(table: ScoreTable, settings: Settings) -> Result:
-    """The share of inputs that the attack left unchanged, over all inputs, also those without an answer."""
+    """The share of all inputs that the attack left unchanged, including inputs without an answer."""
     names, codes = table.codes(GROUP)
     is_known = np.ones(len(table), dtype=bool)
     if "" in names:
-        # Runs that an earlier version began have examples without this group.
+        # In runs that an earlier version started, some examples lack this group.
         is_known = codes != names.index("")
     is_unchanged = np.zeros(len(table), dtype=bool)
     if UNCHANGED in names:
@@ -806,7 +819,10 @@ def _turned_wrong(table: ScoreTable, settings: Settings) -> Result:
 
 
 def _spread(table: ScoreTable, metric: str) -> list[Result]:
-    """TEAPOT's spread of a metric. It describes the sample, so it has no interval."""
+    """Standard deviation and 5th and 95th percentile of a metric, as in TEAPOT; they describe these examples only.
+
+    They are not estimates for other examples, so they have no interval.
+    """
     values = table.values(metric)
     if not len(values):
         return []
@@ -821,7 +837,10 @@ def _spread(table: ScoreTable, metric: str) -> list[Result]:
 
 
 def _clusters_of(table: ScoreTable, is_used: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """The clusters of the rows that are used, once for each grouping; with several samples, those of a sentence."""
+    """For each grouping that clusters the rows, the cluster of every row that is used.
+
+    There is a grouping only if each sentence was sampled several times: its samples form a cluster.
+    """
     clusters = []
     for group in table.repeated_by:
         _, codes = table.codes(group)
@@ -834,21 +853,22 @@ _ROUNDING = 1e-9
 
 
 def signed_drop(table: ScoreTable, settings: Settings) -> Result:
-    """The signed relative drop of the mean score: unlike in d_tgt, sentences that improve count as well."""
+    """The relative drop of the mean score. Unlike in d_tgt, sentences whose score rises count, and reduce the drop."""
     out, adv = table.together("s_out", "s_adv")
     counts = table.counts("s_adv")
     if not len(out) or abs(float(out.sum())) < _ROUNDING:
         return Result("signed_drop", "overall", None, None, None, *counts)
     drop = float(1 - np.sum(adv) / np.sum(out))
-    # A ratio of sums, linearised by the delta method: the contribution of each sentence; their mean is the drop itself.
-    shares = drop + (out - adv - drop * out) / float(out.mean())
-    # A mean score that cannot be negative can fall by at most all of it.
+    # The drop is 1 minus a ratio of sums. The delta method linearises it: each sentence contributes one value, and the
+    # mean of these values is the drop itself.
+    contributions = drop + (out - adv - drop * out) / float(out.mean())
+    # If no score is negative, the mean score can fall to 0 at most, which is a relative drop of 1.
     largest_drop = 1.0 if float(adv.min()) >= 0 else None
-    # A sentence whose score did not change says no more about the next one than in any other difference, although its
-    # linearised value is not 0.
+    # The linearised value of a sentence whose score did not change is not 0. It must still count as unchanged when the
+    # interval is computed, as it would for a plain difference of scores.
     has_both = ~np.isnan(table.column("s_out")) & ~np.isnan(table.column("s_adv"))
     clusters = _clusters_of(table, has_both)
-    term = Term(shares, clusters=clusters, step=1.0, unchanged=intervals.same_scores(out, adv))
+    term = Term(contributions, clusters=clusters, step=1.0, unchanged=intervals.same_scores(out, adv))
     estimated = estimate([term], bounds=(None, largest_drop), is_difference=True)
     return intervals.result_of(
         replace(estimated, value=drop), "signed_drop", "overall", counts, settings, table.repeated_by

@@ -1,4 +1,6 @@
-"""Does it know grammar? TSE, EW and MW at the verb of minimal pairs, and whole sentences as in BLiMP.
+"""The syntax evaluation: does a model know grammar?
+
+It compares the forms of verbs in minimal pairs (the metrics TSE, EW and MW), or whole sentences as BLiMP does.
 
 The successor of refining-tse (Newman et al. 2021). This module only declares the evaluation; importing it is cheap.
 """
@@ -45,7 +47,7 @@ METRICS = (
         "verbs that agree, each equally weighted (EW)",
         bounds=_RATE,
         chance=_HALF,
-        meaning="The share of the verbs of a long list whose right form is more probable than the wrong one.",
+        meaning="The share of verbs in a long list whose right form is more probable than the wrong one.",
     ),
     Metric(
         "mw",
@@ -58,7 +60,7 @@ METRICS = (
         "mass",
         "probability mass considered",
         bounds=_RATE,
-        meaning="How much of the model's probability is on the verbs that are counted.",
+        meaning="The probability that the model gives to all verb forms that EW and MW count.",
     ),
     Metric(
         "accuracy",
@@ -155,7 +157,7 @@ evaluation = Evaluation(
     components={
         "model": {
             "mpe": Component(
-                f"{__name__}.refining_tse.plugins:MpeModel",
+                f"{__name__}.refining_tse.plugins:UserMpeModel",
                 "a class in refining-tse's style: word_to_index and predict",
             ),
         },

@@ -1,4 +1,4 @@
-"""Syntax on the card: what is run for it, and the number that it shows first."""
+"""Syntax on the card (``lmassay card``): the runs that it needs, and its headline number."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def variants(size: str) -> list[CardVariant]:
 # --- on published data ------------------------------------------------------------------------------------------------
 
 _SEED = 0
-# By size of the card: pairs of each file, drawn at random; None for all of them.
+# Size of the card → the number of pairs of each file, drawn at random; None for all of them.
 _CONSTRUCTION_PAIRS = {"quick": 15, "standard": 60, "full": 400}
 _BLIMP_PAIRS = {"quick": 6, "standard": 30, "full": None}
 _CLAMS_PAIRS = {"quick": 40, "standard": 200, "full": None}

@@ -22,7 +22,7 @@ from lmassay.evaluations.syntax.pairs import (
 from lmassay.types import Example, digest
 
 # Why a row is not scored.
-_AGREES_BEHIND = "words after the verb differ as well, and this model sees them"
+_DIFFERS_AFTER_VERB = "words after the verb differ as well, and this model sees them"
 
 
 @dataclass(slots=True)
@@ -34,10 +34,11 @@ class VerbContext:
     right: str
     number: Number | None
     template: str = ""
+    """The template that its first row was made from, if the data name it; otherwise its paradigm or file."""
     contrast: str = "verb"
     """The kind of word that differs, if the data state it. EW and MW are computed for verbs only."""
     noun: str = ""
-    """The noun that the verb agrees with; empty if it is unknown."""
+    """The noun that the verb agrees with, or the value of the field that ``clusters`` names; empty if it is unknown."""
     rows: list[tuple[int, str, str]] = field(default_factory=list)
     """(row number, right verb, wrong verb)."""
     numbers: set[Number] = field(default_factory=set)
@@ -80,7 +81,7 @@ class BlankedRow:
     blanked: BlankedPair
 
 
-def gather(
+def gather_contexts(
     rows: Rows, all_rows: Rows | None, verbs: VerbList, options: ContextOptions
 ) -> tuple[list[VerbContext], list[DroppedRow]]:
     """Return the contexts in the order of their first rows, and the rows that have no blank.
@@ -144,9 +145,9 @@ def _blanked_rows(rows: Rows, options: ContextOptions) -> tuple[list[BlankedRow]
                 ) from None
             dropped.append(DroppedRow(construction, pair, str(problem)))
             continue
-        if blanked.agrees_behind and options.sees_right:
+        if blanked.differs_after and options.sees_right:
             # The text after the blank is that of the right sentence, which would give the answer away.
-            dropped.append(DroppedRow(construction, pair, _AGREES_BEHIND))
+            dropped.append(DroppedRow(construction, pair, _DIFFERS_AFTER_VERB))
             continue
         blanked_rows.append(BlankedRow((construction, pair.file), row, pair, blanked))
     return blanked_rows, dropped
@@ -161,7 +162,7 @@ def _all_blanked_rows(rows: Rows) -> Iterator[BlankedRow]:
 
 
 def _observations(rows: Sequence[BlankedRow], number_of_form: Mapping[str, Number]) -> Iterator[Observation]:
-    """Yield what the rows reveal about numbers; nothing if the number of every row is known."""
+    """Yield what the rows reveal about grammatical numbers; nothing if the number of every row is known."""
     numbers = [row.pair.number or number_of_pair(row.blanked, number_of_form) for row in rows]
     if None not in numbers:
         return
@@ -170,7 +171,7 @@ def _observations(rows: Sequence[BlankedRow], number_of_form: Mapping[str, Numbe
 
 
 def _number(row: BlankedRow, number_of_form: Mapping[str, Number], inferred: InferredNumbers) -> Number | None:
-    """Return the number of the right verb: from the label, from the verb list, or from other rows."""
+    """Return the grammatical number of the right verb: from the label, from the verb list, or from other rows."""
     if row.pair.number:
         return row.pair.number
     listed = number_of_pair(row.blanked, number_of_form)
@@ -214,7 +215,10 @@ def _nouns(
 
 
 def _sides(rows: Sequence[BlankedRow], inferred: InferredNumbers) -> list[str | None]:
-    """Return labels that are equal for rows with the same number, if it is unknown which label is the singular."""
+    """Return labels that are equal for rows with the same number, although it is unknown which label is the singular.
+
+    If some rows cannot be compared with the others, all labels are None.
+    """
     sides = [inferred.side(row.place, row.blanked.left) for row in rows]
     if len(set(sides)) > 2:
         # Some rows have no verb in common with the others, so their sides cannot be compared.

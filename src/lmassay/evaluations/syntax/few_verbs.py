@@ -1,4 +1,7 @@
-"""A note on EW and MW of a model that has few verbs of the list as single tokens, which only a run shows."""
+"""A note for models that have only few verbs of the list as single tokens, so that EW and MW are based on few verbs.
+
+How many verbs a model has is known only after a run.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from lmassay.types.wording import counted
 
 
 def few_verbs_note(lemma_counts: Collection[int]) -> str:
-    """Return a note if EW and MW rest on few verbs, else an empty text.
+    """Return a note if EW and MW are based on few verbs, else an empty text.
 
     ``lemma_counts`` are the numbers of verbs with both forms as single tokens, one for each context.
     """
     most = max(lemma_counts, default=0)
-    # Without any verb there is no EW, and its examples say why they are unscored.
+    # Without any verb there is no EW, and the unscored examples state the reason.
     if not 0 < most < FEW_LABELS:
         return ""
     return (
@@ -25,7 +28,7 @@ def few_verbs_note(lemma_counts: Collection[int]) -> str:
 
 
 def lemma_counts(rows: Iterable[Row]) -> set[int]:
-    """Return the numbers of verbs that EW and MW of these contexts rest on."""
+    """Return how many verbs EW and MW are based on in these contexts: all numbers that occur."""
     counts: set[int] = set()
     for row in rows:
         lemmas = row.score.details.get("lemmas")

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Lemma:
-    """The singular and the plural form of a verb, such as *is* and *are*; *was* and *were* are a lemma of their own."""
+    """The singular and the plural form of a verb, such as *is* and *are*; *was* and *were* are a separate lemma."""
 
     singular: str
     plural: str
@@ -56,7 +56,7 @@ class VerbList:
 
 
 NO_VERBS = VerbList("none", "", (), (), 0)
-"""Without a verb list there is TSE (targeted syntactic evaluation of the two given verbs), but neither EW nor MW."""
+"""An empty verb list: only TSE (targeted syntactic evaluation of the two given verbs) is computed, not EW and MW."""
 
 
 def read_verbs(path: Path) -> VerbList:
@@ -82,7 +82,7 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
     plural_column = header.index("plur")
     index_column = header.index("idx") if "idx" in header else None
     duplicates = 0
-    # In the order of the file.
+    # The values of the column idx; the lemmas are in the order of the file.
     index_of_lemma: dict[Lemma, str] = {}
     for row in rows:
         if not row:

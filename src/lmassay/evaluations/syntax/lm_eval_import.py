@@ -1,4 +1,4 @@
-"""Import minimal pairs from logs of lm-evaluation-harness, and judge them by the logged log-likelihoods."""
+"""Import minimal pairs from logs of lm-evaluation-harness, and score them by the logged log-likelihoods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def are_pairs(log: SampleLog) -> bool:
 
 
 class LoggedPairs(MinimalPairs):
-    """The task that judges the pairs of one or several logs; ids equal those of a run of lmassay on the same file."""
+    """The task that scores the pairs of one or several logs.
+
+    A pair has the same id as in a run of lmassay on the same file, so that the two runs can be compared.
+    """
 
     def __init__(
         self,

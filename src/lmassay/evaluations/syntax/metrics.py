@@ -12,8 +12,8 @@ at the blank.
 
 All contexts of a batch are computed at once (contexts × lemmas × two forms). To apply a cut-off, the whole ranked
 vocabulary is not needed: for each form, the summed probability of the more probable tokens (above) and of the less
-probable ones (below) is enough. :func:`results` computes the results of a run: overall, by construction, by number, and
-along the cut-offs.
+probable ones (below) is enough. :func:`results` computes the results of a run: overall, by construction, by
+grammatical number, and at each cut-off.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ Indices = NDArray[np.int64]
 Bins = NDArray[np.int64]
 """For each form or lemma the first cut-off, by its index, whose set of tokens contains it."""
 RIGHT, WRONG = 0, 1
+"""The positions of the two forms of a lemma: the agreeing form comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
 # --- the scores of contexts -------------------------------------------------------------------------------------------
 
 
-def forms_of(
+def arrange_by_lemma(
     logprobs: Floats,
     above: Floats | None,
     below: Floats | None,
@@ -96,7 +97,7 @@ def forms_of(
     plural: Indices,
     is_plural: NDArray[np.bool_],
 ) -> LemmaForms:
-    """Sort the values of candidates into lemmas.
+    """Arrange the values of candidates by lemma, the agreeing form first.
 
     ``logprobs``, ``above`` and ``below`` are the log-probability, the mass above and the mass below (contexts ×
     candidates); ``singular`` and ``plural`` are the candidates that are the forms of each lemma; ``is_plural`` says in
@@ -268,14 +269,14 @@ def _interpolated(before: Floats, after: Floats, alpha: Floats) -> Floats:
 Mask = NDArray[np.bool_]
 CLUSTER = "noun"
 VERB_PAIR = "verb_pair"
-"""The label of TSE's outcomes."""
+"""The group of TSE's outcomes: the pair of verbs that an outcome belongs to."""
 MEAN_OF_CONSTRUCTIONS = "mean of constructions"
 """The group of the mean over constructions with equal weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """Some rows of the table under a name."""
+    """The rows of the table that are reported as one group."""
 
     group: str
     where: Mask
@@ -352,7 +353,10 @@ def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
 
 
 def _observed(table: ScoreTable, metric: str, where: Mask) -> Observations | None:
-    """Return the values of a metric; TSE by pair of verbs and by rows, because contexts share verbs and nouns."""
+    """Return the values of a metric with their clusters.
+
+    TSE is weighted by rows and also clustered by pair of verbs, because contexts share both nouns and verbs.
+    """
     if metric != "tse":
         return observations(table, metric, where, clusters=(CLUSTER,))
     return observations(table, metric, where, clusters=(CLUSTER,), weight="tse_rows", crossed=VERB_PAIR)

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 Evidence = tuple[tuple[str, ...], str | None]
-"""The words to the left of a verb, and the verb's number; None if it is unknown."""
+"""The words to the left of a verb, and the verb's grammatical number; None if it is unknown."""
 
 # Words that occur this often on average fill the slot of a template; in free text nearly all words are rare.
 _REPETITIONS_OF_TEMPLATES = 4.0
@@ -67,7 +67,8 @@ def _noun_position(contexts: Sequence[Evidence], length: int) -> int | None:
             next_counts = counts_by_position[position + 1]
             if len(next_counts) > len(counts) and _is_repeated(next_counts):
                 noun_position = position + 1
-        # A verb in a relative clause may determine the number as well; there are more nouns than verbs.
+        # A verb in a relative clause may determine the number as well. There are more nouns than verbs, so the position
+        # with the most different words is that of the noun.
         words = len(counts_by_position[noun_position])
         if words > most_words:
             best_position, most_words = noun_position, words

@@ -54,7 +54,7 @@ def number_of_pair(blanked: BlankedPair, number_of_form: Mapping[str, Number]) -
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The words before a verb, its right and its wrong form, and the number of the right one as far as it is known."""
+    """The words before a verb, its right and its wrong form, and the grammatical number of the right one, if known."""
 
     place: Place
     left: tuple[str, ...]
@@ -67,8 +67,9 @@ class InferredNumbers:
     """The numbers that follow from all observations together.
 
     The words before a verb and the pairs of forms are the nodes of a graph. An observation joins two nodes and says
-    whether they are on the same side: the words want the alphabetically first form of the pair, or the second. A known
-    number says which side is the singular. If observations contradict each other, nothing follows for their component.
+    whether they are on the same side: the words require the alphabetically first form of the pair, or the second. A
+    known number says which side is the singular. If observations contradict each other, nothing follows for their
+    component.
     """
 
     def __init__(self, observations: Iterable[Observation]) -> None:
@@ -91,7 +92,7 @@ class InferredNumbers:
         return number if is_same_side else _other(number)
 
     def side(self, place: Place, left: tuple[str, ...]) -> str | None:
-        """Return a name that is the same for all words that want the same number, even if it is unknown which one."""
+        """Return a name that is equal for words that require the same number, even if it is unknown which number."""
         root, is_same_side = self._root(_left_node(place, left))
         if root in self._contradictory:
             return None
@@ -103,15 +104,15 @@ class InferredNumbers:
         pair_root, pair_side = self._root(("pair", row.place, first, second))
         left_root, left_side = self._root(_left_node(row.place, row.left))
         # The observation: the words and the pair are on the same side if the right form is the first of the pair.
-        wants_first = good == first
+        requires_first = good == first
         are_on_one_side = pair_side == left_side
         if pair_root == left_root:
             # Both are in one set already, so earlier observations have decided whether they are on one side.
-            if are_on_one_side != wants_first:
+            if are_on_one_side != requires_first:
                 self._contradictory.add(pair_root)
             return
         # The sets are joined with the side of one root relative to the other that makes the observation true.
-        self._parents[left_root] = (pair_root, are_on_one_side == wants_first)
+        self._parents[left_root] = (pair_root, are_on_one_side == requires_first)
         if left_root in self._contradictory:
             self._contradictory.add(pair_root)
 

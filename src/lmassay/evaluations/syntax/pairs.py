@@ -29,7 +29,7 @@ _HEBREW_PREFIXES = frozenset("והשבלכמ")
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
-    """One line of a data set. ``number`` is that of the correct verb, if the data say it."""
+    """One line of a data set. ``number`` is the grammatical number of the correct verb, if the data state it."""
 
     good: str
     bad: str
@@ -58,8 +58,8 @@ class BlankedPair:
     good: str
     bad: str
     right: tuple[str, ...]
-    agrees_behind: bool = False
-    """Whether words after it differ as well, such as a French adjective (*est petit*, *sont petits*)."""
+    differs_after: bool = False
+    """Whether words after the blank differ as well, such as a French adjective (*est petit*, *sont petits*)."""
 
 
 def open_pairs(path: Path) -> TextFile:
@@ -127,16 +127,16 @@ def split_at_difference(good: str, bad: str, *, first: bool = False) -> BlankedP
     if len(differing) > 1 and not first:
         raise NoSingleDifference(f"the sentences differ in {len(differing)} words; only one may differ")
     index = differing[0]
-    good_word, bad_word, behind = _without_shared_punctuation(good_words[index], bad_words[index])
-    right = (*behind, *good_words[index + 1 :])
-    return BlankedPair(tuple(good_words[:index]), good_word, bad_word, right, agrees_behind=len(differing) > 1)
+    good_word, bad_word, mark = _without_shared_punctuation(good_words[index], bad_words[index])
+    right = (*mark, *good_words[index + 1 :])
+    return BlankedPair(tuple(good_words[:index]), good_word, bad_word, right, differs_after=len(differing) > 1)
 
 
 def _words(sentence: str) -> list[str]:
     """Return the words of a sentence without punctuation at its ends, in any script (¿…?, «…», …।)."""
     text = sentence.strip()
     if text[:1].isalnum() and text[-1:].isalnum():
-        # Most sentences; this is faster than looking for punctuation.
+        # Most sentences end here, which is faster than looking for punctuation.
         return text.split()
     start = 0
     end = len(text)
@@ -152,7 +152,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _without_shared_punctuation(good: str, bad: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return both forms without the punctuation mark that follows both, and the mark: it is text after the blank."""
+    """Return both words without the punctuation mark that both end in, and that mark, which is text after the blank."""
     mark = good[-1:]
     if mark == bad[-1:] and mark in _NO_SPACE_BEFORE and len(good) > 1 and len(bad) > 1:
         return good[:-1], bad[:-1], (mark,)

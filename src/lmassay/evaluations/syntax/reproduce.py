@@ -69,8 +69,8 @@ def _mean(accuracies: list[float]) -> float:
 
 # --- Newman et al. (2021) ---------------------------------------------------------------------------------------------
 
-# Weights that a token is multiplied with, for the estimate of the time: 12 · width² in each layer. The head is left
-# out, because it is applied to one position only.
+# The number of weights that a token is multiplied with, from which the time is estimated: 12 · width² in each layer.
+# The output layer is left out, because it is applied to one position only.
 _WEIGHTS = {
     "bert-large-cased": 24 * 12 * 1024**2,
     "bert-large-uncased": 24 * 12 * 1024**2,
@@ -84,8 +84,8 @@ _CAUSAL = "gpt2-xl"
 _PAIRS = 125_220
 _MASKED_TOKENS = 78_153 * 12
 _CAUSAL_TOKENS = 24_266
-# Half a unit of the last printed digit, and what the models' arithmetic may differ by. EW at the cut-off 1.0, which the
-# paper reports, depends on how the original rounds a sum.
+# Half a unit of the last printed digit, plus the difference that the models' arithmetic may make. EW at the cut-off
+# 1.0, which the paper reports, also depends on how the original rounds a sum.
 _TOLERANCES = {"mw": 0.0055, "ew": 0.007, "tse": 0.0055}
 # The original counts the position of the mask without the space that it puts before the sentence. With another version
 # of the tokenizer, this was a wrong position in 381 of 4,000 rows; with the one that the authors used, it may differ.

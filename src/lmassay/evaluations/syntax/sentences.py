@@ -43,11 +43,13 @@ _PREFIX_FIELDS: Mapping[str, tuple[str, str, str, str]] = {
 
 
 class MinimalPairs(Task):
-    """Accuracy over minimal pairs: by the whole log-probability, by its mean over tokens, by its mean over characters.
+    """The share of minimal pairs whose grammatical sentence is more probable.
+
+    There are three accuracies: by the whole log-probability, by its mean over tokens, and by its mean over characters.
 
     ``method: one_prefix`` compares two words after one beginning, ``two_prefix`` one word after two beginnings, for the
-    BLiMP pairs that allow it (Warstadt et al. 2020). ``clusters`` says what was sampled, if not single pairs:
-    ``paradigm``, ``phenomenon``, or a field of the data whose members are not independent of each other.
+    BLiMP pairs that allow it (Warstadt et al. 2020). ``clusters`` says which pairs are not independent of each
+    other: those of a ``paradigm``, of a ``phenomenon``, or with the same value of a field of the data.
 
     ``data`` is a file, a folder, a pattern, a grammar or a published data set (``blimp``, ``clams/de``). ``columns``
     names the columns of other files: ``{right: good, wrong: bad, group: construction}``. ``max_per_file`` takes the
@@ -69,7 +71,7 @@ class MinimalPairs(Task):
         ),
         "max_per_file": "use only this number of pairs of each file",
         "sample_seed": "draw the pairs at random with this seed, instead of using the first ones",
-        "clusters": "what was sampled, if not single pairs: paradigm, phenomenon, a field of the data, or none",
+        "clusters": "pairs that are not independent: those of one paradigm, phenomenon or value of a field; or none",
         **COLUMNS_HELP,
         "label": "name in tables",
     }
@@ -111,7 +113,7 @@ class MinimalPairs(Task):
                 )
 
     def notes(self) -> list[str]:
-        """Return which pairs cannot be scored, whatever the model answers."""
+        """Return notes on pairs that cannot be scored with any model."""
         # The reason → the pairs that it applies to.
         places: dict[str, list[str]] = {}
         for _, _, pair in self._numbered_pairs():
@@ -132,7 +134,7 @@ class MinimalPairs(Task):
         for construction, number, pair in self._numbered_pairs():
             example_id = digest(construction, pair.good, pair.bad)[:16]
             while example_id in used_ids:
-                # The same pair again; BLiMP has no such pairs, other data may.
+                # The data contain this pair twice. BLiMP has no such pairs, but other data may.
                 example_id = f"{example_id}-{number + 1}"
             used_ids.add(example_id)
             yield Example(example_id, self._inputs(pair), pair.good, self._groups(construction, pair))
@@ -174,7 +176,10 @@ class MinimalPairs(Task):
         return [intervals.observed_result(share, ties, TIES, "overall", table.counts("margin"), settings)]
 
     def _cluster_within(self, table: ScoreTable, where: NDArray[np.bool_]) -> str | None:
-        """Return the cluster; None within one paradigm (or phenomenon), where the pairs are what was sampled."""
+        """Return the group that clusters these rows; None if all of them belong to one paradigm (or phenomenon).
+
+        From a single cluster no variance between clusters can be estimated, so its pairs count as independent.
+        """
         cluster = self.design.cluster
         if cluster in _FIELD_OF_GROUP:
             _, codes = table.codes(cluster)
@@ -199,7 +204,7 @@ class MinimalPairs(Task):
         return sources.constructions(self._data, self._base, self._pair_format)
 
     def _numbered_pairs(self) -> Iterator[tuple[str, int, MinimalPair]]:
-        return sources.numbered(self._constructions, self._max_per_file, None, self._sample_seed)
+        return sources.numbered_pairs(self._constructions, self._max_per_file, None, self._sample_seed)
 
     def _groups(self, construction: str, pair: MinimalPair) -> dict[str, str]:
         fields = pair.fields
@@ -270,7 +275,7 @@ class MinimalPairs(Task):
 
 
 def _problem(pair: MinimalPair) -> str:
-    """Return why no model can be scored on a pair; an empty text if models can be."""
+    """Return why a pair cannot be scored with any model; an empty text if it can."""
     if pair.good == pair.bad:
         return "the two sentences are identical"
     if not pair.good.strip() or not pair.bad.strip():

@@ -57,7 +57,7 @@ class FilePairs:
 
     @property
     def name_with_folder(self) -> str:
-        """The name, with that of the folder to distinguish files of the same name."""
+        """The name with its folder before it, to distinguish files of the same name."""
         return f"{self.file.path.parent.name}/{stem_of(self.file.path)}"
 
     @property
@@ -67,7 +67,7 @@ class FilePairs:
 
     @property
     def names_numbers_and_nouns(self) -> bool:
-        """Whether every pair says its number and its noun, which is not known before the whole file is read."""
+        """Whether every pair states its grammatical number and noun. False: before a file is read, this is unknown."""
         return False
 
     def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
@@ -126,7 +126,7 @@ class GrammarPairs:
 
     @property
     def names_numbers_and_nouns(self) -> bool:
-        """Whether every pair says its number and its noun, so that neither is inferred from other pairs."""
+        """Whether every pair states its grammatical number and noun, so that neither is inferred from other pairs."""
         return bool(self.grammar.construction(self.construction).feature.labels)
 
     def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
@@ -199,7 +199,7 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
 
 
 def _distinct_names(parts: Sequence[FilePairs | GrammarPairs]) -> list[str]:
-    """Return the name of each part, as long as it must be to differ from the others."""
+    """Return a name for each part, as short as possible but different from all others."""
     names = [part.name for part in parts]
     if len(set(names)) == len(names):
         return names
@@ -236,7 +236,7 @@ def signature_of(pair_sets: Sequence[PairSet]) -> str:
     return digest(digests)[:8]
 
 
-def numbered(
+def numbered_pairs(
     pair_sets: Sequence[PairSet], limit_per_part: int | None, limit: int | None, seed: int | None = None
 ) -> Iterator[tuple[str, int, MinimalPair]]:
     """Yield (construction, row number within it, pair) over all data.

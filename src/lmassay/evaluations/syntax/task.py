@@ -1,4 +1,7 @@
-"""The task ``syntax``: TSE on the verbs of the pairs, EW and MW on hundreds of others, at the blank of a sentence."""
+"""The task ``syntax``: compare the probabilities of verb forms at the blank of a sentence.
+
+TSE compares the verbs of the pairs themselves; EW and MW compare hundreds of other verbs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from lmassay.evaluations.syntax.contexts import (
     VerbContext,
     as_example,
     as_unscored_example,
-    gather,
+    gather_contexts,
     verb_pair,
 )
 from lmassay.evaluations.syntax.lemmas import NO_VERBS, VerbList, read_verbs, shipped_verbs
@@ -36,11 +39,12 @@ from lmassay.types import Candidates, Design, Example, Outcome, Request, Respons
 from lmassay.types.wording import counted, enumerated
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
-# The published cut-offs of refining-tse.
-TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
-BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
+# The cut-offs of Newman et al. (2021), which refining-tse's configurations have.
+PUBLISHED_TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
+PUBLISHED_BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
 Hit = Literal[0, 1]
+"""1 if the right form of a verb is more probable than the wrong one, else 0."""
 _SHIPPED_LANGUAGE = "en"
 # The contexts of samples, by a digest of what they depend on.
 _gathered_samples: dict[str, tuple[list[VerbContext], list[DroppedRow]]] = {}
@@ -54,7 +58,7 @@ _HOW_TO_SCORE = "with multi_token: true it is scored"
 _NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
 _NO_VERB_LIST = "there is no verb list; lmassay verbs builds one"
 _NOT_A_VERB = "the pair differs in a word that is not a verb"
-_NO_NUMBER = "the number of the right verb is unknown; give a label"
+_NO_NUMBER = "it is unknown whether the right verb is singular or plural; give a label"
 
 
 class Syntax(Task):
@@ -73,8 +77,8 @@ class Syntax(Task):
     version = 1
     needs = frozenset({"slot"})
     evaluation = evaluation
-    # TSE is a rate over rows, which share verbs as well as nouns. A masked and a causal model have no whole contexts in
-    # common, but the same left sides, so runs are paired by these.
+    # TSE is a rate over rows, which share verbs as well as nouns. A masked model sees the text on both sides of the
+    # blank and a causal model only the left side, so their contexts differ, and runs are paired by the left side.
     design = Design(
         clusters=(metrics.CLUSTER,),
         headline=("tse", "ew", "mw"),
@@ -93,8 +97,8 @@ class Syntax(Task):
         "verbs": (
             "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list"
         ),
-        "cutoffs_top": "shares of the probability mass at which EW and MW are computed, from the top",
-        "cutoffs_bottom": "shares of the probability mass at which EW and MW are computed, from the bottom",
+        "cutoffs_top": "cut-offs of EW and MW: shares of the probability mass, from the most probable token on",
+        "cutoffs_bottom": "cut-offs of EW and MW: shares of the probability mass, from the least probable token on",
         "capitalize": "capitalise the first word",
         "period": "end the sentence with a period",
         "max_per_file": "use only this number of rows of each file; of a grammar, a balanced sample",
@@ -106,7 +110,7 @@ class Syntax(Task):
             "as unscored"
         ),
         "clusters": "which examples are not independent: auto (the agreement noun), a field of the data, or none",
-        "compat": "released: count lemmas as the released program does",
+        "compat": "released: count lemmas as the released program of refining-tse does",
         **COLUMNS_HELP,
         "label": "name in tables",
     }
@@ -116,8 +120,8 @@ class Syntax(Task):
         self,
         data: sources.PairData,
         verbs: Path | Literal["none"] | None = None,
-        cutoffs_top: list[Cutoff] = TOP,
-        cutoffs_bottom: list[Cutoff] = BOTTOM,
+        cutoffs_top: list[Cutoff] = PUBLISHED_TOP,
+        cutoffs_bottom: list[Cutoff] = PUBLISHED_BOTTOM,
         capitalize: bool = True,
         period: bool = True,
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
@@ -170,7 +174,7 @@ class Syntax(Task):
         _ = self._gathered
 
     def notes(self) -> list[str]:
-        """Return notes on what was counted once, left out, or is based on little."""
+        """Return notes on verbs listed twice, pairs that are not scored, and metrics that are based on little data."""
         contexts, dropped = self._gathered
         notes = []
         notes += self._verb_list_notes(contexts)
@@ -179,7 +183,10 @@ class Syntax(Task):
         without_number = sum(context.number is None for context in contexts)
         if without_number and self._verbs.lemmas:
             have = "context has" if without_number == 1 else "contexts have"
-            notes.append(f"{without_number} {have} no label and verbs without a clear number, so only TSE counts there")
+            notes.append(
+                f"{without_number} {have} no label and verbs that do not show whether the singular or the plural is "
+                "right, so only TSE is computed there"
+            )
         by_construction: dict[str, list[VerbContext]] = {}
         for context in contexts:
             by_construction.setdefault(context.construction, []).append(context)
@@ -189,11 +196,13 @@ class Syntax(Task):
         with_both_labels = sum(len(context.numbers) > 1 for context in contexts)
         if with_both_labels:
             occur = "context occurs" if with_both_labels == 1 else "contexts occur"
-            notes.append(f"{with_both_labels} {occur} with both labels; the first one counts for EW and MW")
+            notes.append(
+                f"{with_both_labels} {occur} with both labels (singular and plural); the first one counts for EW and MW"
+            )
         return notes
 
     def _verb_list_notes(self, contexts: Sequence[VerbContext]) -> list[str]:
-        """Say which verbs EW and MW are about, if they are not those that a user would expect."""
+        """Warn if the verb list is missing, short, has duplicates, or does not fit the data."""
         if not self._verbs.lemmas:
             if self._verb_option == "none":
                 return []
@@ -209,7 +218,7 @@ class Syntax(Task):
             verbs = counted(len(self._verbs.lemmas), "verb")
             notes.append(
                 f"the verb list {self._verbs.name} has only {verbs}, so EW and MW say little about other verbs; their "
-                "intervals are about other nouns"
+                "intervals cover the choice of nouns, not of verbs"
             )
         listed_forms = {form.lower() for form in self._verbs.forms}
         forms_of_data: set[str] = set()
@@ -242,7 +251,10 @@ class Syntax(Task):
         return [f"{reason}; {their} contexts count as independent"]
 
     def _one_number_note(self, by_construction: Mapping[str, Sequence[VerbContext]]) -> list[str]:
-        """Say which constructions test one number only; if that may be due to the sample, name the option for it."""
+        """Say which constructions test only the singular or only the plural.
+
+        If this may be due to taking the first rows of each file, name the option that draws rows at random.
+        """
         constructions_by_number: dict[str, list[str]] = {}
         for construction, contexts in by_construction.items():
             numbers = {context.number for context in contexts}
@@ -356,7 +368,7 @@ class Syntax(Task):
     # --- the data -----------------------------------------------------------------------------------------------------
 
     def _cutoffs_in_short(self) -> str:
-        if (self._top, self._bottom) == (TOP, BOTTOM):
+        if (self._top, self._bottom) == (PUBLISHED_TOP, PUBLISHED_BOTTOM):
             return "published"
         return ",".join(f"{cutoff:g}" for cutoff in [*self._top, *self._bottom]) or "none"
 
@@ -390,16 +402,16 @@ class Syntax(Task):
                 _gathered_samples.clear()
             all_rows = None
             if not self._every_pair_names_number_and_noun:
-                all_rows = sources.numbered(self._constructions, None, None)
+                all_rows = sources.numbered_pairs(self._constructions, None, None)
             _gathered_samples[key] = self._gather(all_rows)
         return _gathered_samples[key]
 
     def _gather(self, all_rows: Rows | None) -> tuple[list[VerbContext], list[DroppedRow]]:
-        rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
+        rows = sources.numbered_pairs(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
         if self._pair_format.group is not None:
             rows = _by_group(rows)
             all_rows = None if all_rows is None else _by_group(all_rows)
-        return gather(rows, all_rows, self._verbs, self._options)
+        return gather_contexts(rows, all_rows, self._verbs, self._options)
 
     def _sample_key(self) -> str:
         """Return a digest of everything that contexts of a sample depend on."""
@@ -418,7 +430,7 @@ class Syntax(Task):
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
-        """The words that every request asks about: the forms of the verb list, and the verbs of the pairs."""
+        """The words whose probabilities a request asks for: the forms of the verb list and the verbs of the pairs."""
         forms = dict.fromkeys(self._verbs.forms)
         contexts, _ = self._gathered
         for context in contexts:
@@ -446,7 +458,7 @@ class Syntax(Task):
         """The candidates that are the singular and the plural forms of the lemmas."""
         singular = [self._candidate_index[lemma.singular] for lemma in self._verbs.lemmas]
         plural = [self._candidate_index[lemma.plural] for lemma in self._verbs.lemmas]
-        # Without a verb list both are empty, so the type is given.
+        # Without a verb list both are empty, and numpy would choose another type.
         return np.array(singular, dtype=np.int64), np.array(plural, dtype=np.int64)
 
     # --- scoring ------------------------------------------------------------------------------------------------------
@@ -530,7 +542,7 @@ class Syntax(Task):
             lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
             singular = singular[lemmas]
             plural = plural[lemmas]
-        return metrics.forms_of(logprobs, masses_above, masses_below, singular, plural, is_plural)
+        return metrics.arrange_by_lemma(logprobs, masses_above, masses_below, singular, plural, is_plural)
 
     def _verb_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
         """Return EW, MW and mass of all contexts, without cut-off and at each cut-off."""
@@ -551,7 +563,7 @@ class Syntax(Task):
         return columns
 
     def _multi_token_forms(self, example: Example, logprobs: Floats) -> list[str]:
-        """Return the verbs of the rows that are not single tokens: why rows were dropped."""
+        """Return the verb forms that are not single tokens, which is the reason why rows were dropped."""
         return [form for form in _forms_of_rows(example) if np.isnan(logprobs[self._candidate_index[form]])]
 
     def _tse_verdicts(
@@ -601,7 +613,7 @@ def _forms_of_rows(example: Example) -> list[str]:
 
 
 def _few_verb_pairs_note(contexts: Sequence[VerbContext]) -> list[str]:
-    """Warn before the run; how many verbs are single tokens of the model is known only after it."""
+    """Warn if the data have few verb pairs. A run may show that even fewer of them are single tokens of the model."""
     pairs: set[str] = set()
     for context in contexts:
         for _, good, bad in context.rows:
@@ -630,7 +642,7 @@ def by_verb_pair(example: Example, scores: Sequence[tuple[int, float]]) -> list[
 
 
 def _distinct(cutoffs: Sequence[float]) -> list[float]:
-    """Return the cut-offs without repetitions; cut-offs that print the same name the same metric."""
+    """Return the cut-offs without repetitions. Metrics are named after the printed cut-off, so it must be unique."""
     distinct: dict[str, float] = {}
     # Backwards, so that a repeated cut-off keeps its last position and its first value.
     for cutoff in reversed(cutoffs):

@@ -228,7 +228,7 @@ def _add_pair(
 
 
 def _single_words(verbs: LexiconVerbs, forms: Iterable[str]) -> list[str]:
-    """Return the forms of one word. Separable and reflexive verbs have others (*kommt an*, *se lave*)."""
+    """Return the forms that are single words. Separable and reflexive verbs have others (*kommt an*, *se lave*)."""
     single_words = []
     for form in forms:
         if len(form.split()) == 1:

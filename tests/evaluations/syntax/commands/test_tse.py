@@ -211,7 +211,7 @@ def test_run_again_asks_nothing_and_overwrites_nothing(place, tmp_path, capsys):
     folder = tmp_path / "copy"
     shutil.copytree(place, folder, symlinks=True)
     assert tse(folder, "run", "configs/gpt2-tiny/ML_simple_agrmt/mw.yaml") == 0
-    assert "these numbers exist already" in capsys.readouterr().err
+    assert "has these numbers already" in capsys.readouterr().err
     runs = sorted((folder / "results/gpt2-tiny/ML_simple_agrmt/mw").iterdir())
     assert len(runs) == 2
     assert runs[1].name.startswith("custom_gpt2-tiny_main_")
@@ -229,7 +229,7 @@ def test_compat_released_brings_the_originals_bugs_back(tmp_path, model):
     assert tse(tmp_path, "run-all", "configs", "--compat", "released") == 0
     run = run_of(tmp_path, model, "tse_ew")
     check_against(gold["results"]["simple_agrmt"]["EW"], run, "EW")
-    assert "As released" in (run / "log.txt").read_text(encoding="utf-8")
+    assert "As in the released program" in (run / "log.txt").read_text(encoding="utf-8")
     with Store(tmp_path / "results/lmassay") as store:
         assert store.runs()[0].config["model"]["position"] == "counted"
 

@@ -22,7 +22,7 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
     load_plugins,
     punctuated_join,
 )
-from lmassay.evaluations.syntax.refining_tse.plugins import MpeModel, RefiningTse
+from lmassay.evaluations.syntax.refining_tse.plugins import RefiningTse, UserMpeModel
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Row, Slot
@@ -71,7 +71,7 @@ def answers(model, *requests):
 
 
 def test_a_model_answers_with_probabilities_ranks_and_masses(source):
-    model = MpeModel(f"{source(MODEL)}:Model", {"name": "mine"})
+    model = UserMpeModel(f"{source(MODEL)}:Model", {"name": "mine"})
     model.check()
     (response,) = answers(model, Slot("The dogs ", " loud.", WORDS))
     total = 1 + math.e + 2 * math.e**3
@@ -85,7 +85,7 @@ def test_a_model_answers_with_probabilities_ranks_and_masses(source):
 
 
 def test_a_model_is_given_words_with_the_full_stop_as_one_in_batches_of_64(source):
-    model = MpeModel(f"{source(MODEL)}:Model", {"name": "mine"})
+    model = UserMpeModel(f"{source(MODEL)}:Model", {"name": "mine"})
     requests = [Slot("The dogs of Mr. ", " loud.", WORDS)] * 65
     assert len(answers(model, *requests)) == 65
     seen = model._instance.seen
@@ -95,22 +95,22 @@ def test_a_model_is_given_words_with_the_full_stop_as_one_in_batches_of_64(sourc
 
 
 def test_a_model_that_says_so_does_not_look_behind_the_blank(source):
-    assert MpeModel(f"{source(MODEL)}:Model").sees_right
-    assert MpeModel(f"{source(MODEL + '            self.x = 0')}:Model").sees_right is not None
+    assert UserMpeModel(f"{source(MODEL)}:Model").sees_right
+    assert UserMpeModel(f"{source(MODEL + '            self.x = 0')}:Model").sees_right is not None
     causal = MODEL.replace("self.seen, self.config = [], config", "self.bidirectional = False")
-    assert not MpeModel(f"{source(causal)}:Model").sees_right
+    assert not UserMpeModel(f"{source(causal)}:Model").sees_right
 
 
 def test_word_to_index_may_be_a_method_as_the_readme_says(source):
     method = MODEL.replace("@property", "").replace("def word_to_index(self):", "def word_to_index(self, word):")
     method = method.replace('"sing": 1}', '"sing": 1}.get(word)')
-    (response,) = answers(MpeModel(f"{source(method)}:Model"), Slot("", "", WORDS))
+    (response,) = answers(UserMpeModel(f"{source(method)}:Model"), Slot("", "", WORDS))
     assert [c.rank for c in response.answer] == [0, 3, None, 2, None]
 
 
 def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
     text = MODEL.replace("return [[0.0, 1.0, 3.0, 3.0] for _ in left_context]", "return None")
-    (response,) = answers(MpeModel(f"{source(text)}:Model"), Slot("", "", WORDS))
+    (response,) = answers(UserMpeModel(f"{source(text)}:Model"), Slot("", "", WORDS))
     assert not response.usable
     assert response.finish == "empty"
 
@@ -124,7 +124,7 @@ def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
         (("[0.0, 1.0", "[1e39, 1.0"), "too large for 32 bits"),
         (("[0.0, 1.0, 3.0, 3.0]", "[float('-inf')] * 4"), "-inf for all words of a context"),
         (("[0.0, 1.0, 3.0, 3.0]", "[]"), "predict gave 1×0 logits"),
-        (('"is": 2', '"is": 9'), "word_to_index gives the index 9, but predict 4 logits"),
+        (('"is": 2', '"is": 9'), "word_to_index gives the index 9, but predict gives only 4 logits"),
         (("[0.0, 1.0", "[1 / 0, 1.0"), "predict failed: ZeroDivisionError"),
         (("self.seen, self.config = [], config", "config['depth']"), "__init__ failed: KeyError('depth')"),
         (("class Model(", "class Other("), "has no class 'Model'"),
@@ -135,19 +135,19 @@ def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
 def test_a_models_mistake_is_reported_with_its_file(source, change, message):
     path = source(MODEL.replace(*change))
     with pytest.raises(PluginError, match=r"plugin\d+\.py") as caught:
-        answers(MpeModel(f"{path}:Model"), Slot("", "", WORDS))
+        answers(UserMpeModel(f"{path}:Model"), Slot("", "", WORDS))
     assert message in str(caught.value)
 
 
 def test_a_model_without_words_is_refused_before_it_runs(source):
     text = "class Model:\n    def __init__(self, config): ...\n    def predict(self, left, right): ..."
     with pytest.raises(PluginError, match="word_to_index is missing"):
-        MpeModel(f"{source(text)}:Model").check()
+        UserMpeModel(f"{source(text)}:Model").check()
 
 
 def test_a_logit_of_minus_infinity_is_a_word_that_is_impossible(source):
     path = source(MODEL.replace("[0.0, 1.0", "[float('-inf'), 1.0"))
-    (response,) = answers(MpeModel(f"{path}:Model"), Slot("", "", WORDS))
+    (response,) = answers(UserMpeModel(f"{path}:Model"), Slot("", "", WORDS))
     assert response.answer[1].logprob < -1e8
 
 
@@ -155,7 +155,7 @@ def test_a_logit_of_minus_infinity_is_a_word_that_is_impossible(source):
 def test_what_a_model_has_from_its_base_alone_is_reported_at_check_time(source, name):
     path = source(MODEL.replace(f"def {name}(", "def other("))
     with pytest.raises(PluginError, match=rf"plugin\d+\.py:Model: {name} is not implemented"):
-        MpeModel(f"{path}:Model").check()
+        UserMpeModel(f"{path}:Model").check()
 
 
 def test_a_metric_without_compute_is_reported_at_check_time(source, tmp_path):
@@ -169,12 +169,12 @@ def test_a_metric_without_compute_is_reported_at_check_time(source, tmp_path):
 def test_a_model_is_known_by_its_whole_file_and_its_settings(source):
     one, other = source(MODEL), source(MODEL + "\n    X = 1\n")
     identities = [
-        MpeModel(f"{one}:Model", {"name": "a"}).identity(),
-        MpeModel(f"{one}:Model", {"name": "b"}).identity(),
-        MpeModel(f"{other}:Model", {"name": "a"}).identity(),
+        UserMpeModel(f"{one}:Model", {"name": "a"}).identity(),
+        UserMpeModel(f"{one}:Model", {"name": "b"}).identity(),
+        UserMpeModel(f"{other}:Model", {"name": "a"}).identity(),
     ]
     assert len({tuple(identity.items()) for identity in identities}) == 3
-    assert identities[0] == MpeModel(f"{one}:Model", {"name": "a"}).identity()
+    assert identities[0] == UserMpeModel(f"{one}:Model", {"name": "a"}).identity()
 
 
 def test_a_file_of_the_originals_tree_may_import_relatively_and_its_neighbours(tmp_path):
@@ -196,7 +196,7 @@ def test_the_identity_of_a_class_covers_the_modules_that_its_file_imports(tmp_pa
     identities = set()
     for word in ("is", "are"):
         write_lines(tmp_path / "my_words.py", [f"WORDS = {{'{word}': 0}}"])
-        identities.add(MpeModel(f"{tmp_path / 'mine_model.py'}:Mine", {"name": "a"}).identity()["source"])
+        identities.add(UserMpeModel(f"{tmp_path / 'mine_model.py'}:Mine", {"name": "a"}).identity()["source"])
     assert len(identities) == 2
 
 
@@ -254,7 +254,7 @@ def judged(tmp_path, source):
     write_lines(tmp_path / "verbs.csv", ["idx,sing,plur,freq", "_,is,are,_", "_,sings,sing,_"])
 
     def judge(text, **settings):
-        model = MpeModel(f"{source(MODEL)}:Model")
+        model = UserMpeModel(f"{source(MODEL)}:Model")
         metrics = {"margin": {"file": f"{source(text, 'metric')}:Metric", "settings": settings}}
         task = RefiningTse({"all": str(tmp_path / "pairs.jsonl")}, metrics, verbs=tmp_path / "verbs.csv")
         task.check()
@@ -339,7 +339,7 @@ def test_lemma_stats_are_kept_when_asked_for(tmp_path, source):
     task = RefiningTse(
         {"all": str(tmp_path / "pairs.jsonl")}, lemma_stats=True, verbs=tmp_path / "verbs.csv", cutoffs_top=[1.0]
     )
-    model = MpeModel(f"{source(MODEL)}:Model")
+    model = UserMpeModel(f"{source(MODEL)}:Model")
     task.check_model(model)
     (example,) = task.examples()
     (score,) = task.score([example], [answers(model, *task.requests(example))])
@@ -413,7 +413,7 @@ def test_a_class_for_an_earlier_transformers_reads_the_same_tokens_as_our_own_mo
         Slot("The authors ", " old.", ("is", "are")),
         Slot("The old man by the ducks ", " tall.", ("is", "are")),
     ]
-    model = MpeModel(f"{source(text)}:{name}", {"name": str(weights)})
+    model = UserMpeModel(f"{source(text)}:{name}", {"name": str(weights)})
     model.check()
     expected = answers(HuggingFace(str(weights)), *requests)
     for response, own in zip(answers(model, *requests), expected, strict=True):
@@ -426,7 +426,7 @@ def test_a_tokenizer_of_ones_own_that_would_ignore_the_prefix_space_is_refused(s
     )
     path = source(text)
     with pytest.raises(PluginError, match=r"line 13: current tokenizers ignore add_prefix_space .* inherit from"):
-        MpeModel(f"{path}:Model", {"name": "mine"}).check()
+        UserMpeModel(f"{path}:Model", {"name": "mine"}).check()
 
 
 def test_a_prefix_space_given_when_the_tokenizer_is_loaded_is_fine(source):
@@ -434,7 +434,7 @@ def test_a_prefix_space_given_when_the_tokenizer_is_loaded_is_fine(source):
         "self.seen, self",
         "self.load = lambda t: t.from_pretrained('x', add_prefix_space=True)\n            self.seen, self",
     )
-    MpeModel(f"{source(text)}:Model", {"name": "mine"}).check()
+    UserMpeModel(f"{source(text)}:Model", {"name": "mine"}).check()
 
 
 class RecordingTokenizer:

@@ -206,8 +206,8 @@ def test_runs_as_released_are_never_mixed_with_others(tmp_path):
     write_run(tmp_path, "n", "blimp", "mw", 0.4, **released)
     results = read_results(tmp_path)
     assert {key[:2]: e.headline for key, e in results.experiments.items()} == {("m", "blimp"): 0.1, ("n", "blimp"): 0.4}
-    assert "m: runs are left out because they are as released" in results.warnings[0]
-    assert "n: all runs are as released" in results.warnings[1]
+    assert "m: runs are left out because they have the numbers of the released program" in results.warnings[0]
+    assert "n: all runs have the numbers of the released program" in results.warnings[1]
     assert read_results(tmp_path, "none").models == ["m"]
     experiments = read_results(tmp_path, "released").experiments
     assert [experiments[key].headline for key in sorted(experiments)] == [0.3, 0.2, 0.4]

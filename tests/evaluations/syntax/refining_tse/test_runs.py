@@ -214,10 +214,10 @@ def test_plots_takes_the_newest_run_and_tells_why_others_are_left_out(config, tm
     capsys.readouterr()
     assert tse(tmp_path, "plots") == 0
     stderr = capsys.readouterr().err
-    assert "nearest-noun: runs are left out because they are as released" in stderr
+    assert "nearest-noun: runs are left out because they have the numbers of the released program" in stderr
     assert f"nearest-noun, across_prep, EW: 2 runs; using the newest, {newest}" in stderr
     assert tse(tmp_path, "plots", "--compat", "released") == 0
-    assert "runs are left out because they are not as released" in capsys.readouterr().err
+    assert "runs are left out because they do not have the numbers of the released program" in capsys.readouterr().err
     for run in runs_in(tmp_path):
         (run / "metrics/main.txt").write_text("Overall scores (top-k): many\n", encoding="utf-8")
     assert tse(tmp_path, "plots") == 2

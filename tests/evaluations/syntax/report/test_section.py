@@ -174,10 +174,10 @@ def test_curves_of_a_model_on_many_constructions_are_all_drawn_and_not_reported_
     shown = syntax_section(tmp_path)
     assert len(shown.examples) == 1
     assert [note for note in notes(tmp_path) if "the first" in note] == [
-        "Examples are of the first 1 runs only; write another report for the others."
+        "Only the first 1 runs have examples; for the others, write another report of their runs."
     ]
     run(tmp_path, {"name": "syntax", "data": str(tmp_path / "a.jsonl")}, {"label": "two"})
-    assert any(note.startswith("Curves are of the first 1 models") for note in notes(tmp_path))
+    assert any(note.startswith("Only the first 1 models or settings") for note in notes(tmp_path))
 
 
 def test_the_comparison_weights_tse_by_rows_as_its_note_says(tmp_path):

@@ -38,7 +38,7 @@ class ChunkSize:
     characters: int
 
 
-def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
+def choose_engine(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
     """The engine for a batch of this many pairs.
 
     "numpy" stands for everything that is not compiled; BLEU is then computed by sacrebleu. ``numba_pays_from`` is how
@@ -58,7 +58,7 @@ def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto
         raise MissingExtra("the compiled scorer", "fast")
     if wanted != "auto":
         return "numba" if wanted == "numba" else "numpy"
-    # The module is loaded already, so there is nothing to pay for.
+    # If the module is loaded already, compiled code costs nothing more.
     if f"{__package__}.{kernel}" in sys.modules:
         return "numba"
     _pairs_seen[kernel] += pairs

@@ -81,7 +81,7 @@ def bleu_chunk(hyps: Sequence[str], refs: Sequence[str], zero_without_match: boo
 
 
 def _prepared(texts: Sequence[str]) -> JoinedTexts:
-    """What 13a does before its regular expressions, if there is anything to do."""
+    """The texts after the replacements that 13a makes before it applies its regular expressions, joined."""
     whole = "".join(texts)
     if "&" in whole or "<skipped>" in whole or "-\n" in whole:
         texts = [_unescaped(text.rstrip()) for text in texts]

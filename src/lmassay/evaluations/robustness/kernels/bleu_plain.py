@@ -12,7 +12,7 @@ import numpy as np
 from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
 
 CHUNK = ChunkSize(pairs=4096, characters=1 << 20)
-# Smoothing: the number of matches that an order without any match counts as.
+# Smoothing: an order without any match is computed as if it had this many matches.
 FLOOR = 0.01
 
 

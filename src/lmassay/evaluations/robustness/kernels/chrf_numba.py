@@ -95,8 +95,8 @@ def _pair_off(
 ) -> None:
     """Pair positions that have the same n-grams of all orders and the same distance from the ends of the texts.
 
-    Each such pair is one match of each order, whatever else there is: min(h + 1, r + 1) = min(h, r) + 1. Texts that
-    differ little leave few n-grams to count.
+    Each such pair is one match of each order, independently of all other n-grams: if an n-gram occurs h and r times
+    elsewhere in the two texts, min(h + 1, r + 1) = min(h, r) + 1. Texts that differ little leave few n-grams to count.
     """
     order = U(len(matches))
     at_text_ends = hyp_end == len(hyp) and ref_end == len(ref)

@@ -46,7 +46,7 @@ class _Chunk(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Bits of one character."""
+        """The number of bits of a character id."""
         return self.distinct.bit_length()
 
     @property
@@ -58,7 +58,7 @@ class _Chunk(NamedTuple):
 def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float) -> Scores:
     """sacrebleu's sentence chrF of each pair, divided by 100."""
     chunk = _read(hyps, refs, order)
-    # If the ids of all characters of the chunk are too large for a key, ids per pair may do.
+    # If the ids of all characters of the chunk are too large for a key, ids that are numbered per pair may fit.
     if not chunk.fits and len(hyps) * chunk.distinct <= _RENUMBERING_TABLE_LIMIT:
         chunk = _renumbered(chunk)
     if chunk.fits:
@@ -76,7 +76,7 @@ def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float
 
 def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
     joined = join([*hyps, *refs], gap=" " * order)
-    # numpy's own type of index; it would convert other types at each use.
+    # The type that numpy uses for indices, so that it need not convert them at each use.
     codes = joined.codes.astype(np.intp)
     # Code point → id: 0 for white space, then 1, 2, … for the characters that occur.
     table = np.zeros(int(codes.max()) + 1, dtype=np.uint64)
@@ -196,7 +196,7 @@ def _unmatched_by_keys(chunk: _Chunk) -> Ints:
 
 
 def _unmatched_by_columns(chunk: _Chunk) -> Ints:
-    """The same for a single pair whose n-grams do not fit into 64 bits: a sort by one column per character."""
+    """The same sums for a single pair whose n-grams do not fit into 64 bits: a sort by one column per character."""
     positions = np.flatnonzero(chunk.ids)
     columns = [chunk.ids[positions + n] for n in range(chunk.order)]
     by_ngram = np.lexsort(columns[::-1])
@@ -246,5 +246,5 @@ def _f_scores(chunk: _Chunk, unmatched: Ints, beta: float) -> Scores:
     factor = beta**2
     score = (1 + factor) * precision * recall
     np.divide(score, factor * precision + recall, out=score, where=precision + recall > 0)
-    # sacrebleu's score is a percentage. Multiplied and divided, so that even its rounding is the same.
+    # sacrebleu's score is a percentage. It is multiplied and divided by 100, so that even its rounding is the same.
     return 100 * score / 100

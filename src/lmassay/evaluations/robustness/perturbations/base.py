@@ -192,6 +192,7 @@ def options_only(name: str, function: Function) -> Callable[..., None]:
 
     stand_in.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     stand_in.__annotations__ = {p.name: p.annotation for p in options if p.annotation is not p.empty}
-    # With ``from __future__ import annotations`` hints are strings; their names are looked up in this function.
+    # With ``from __future__ import annotations``, hints are strings. Their names are looked up in the module
+    # of the function that ``__wrapped__`` refers to.
     stand_in.__wrapped__ = function  # type: ignore[attr-defined]
     return stand_in

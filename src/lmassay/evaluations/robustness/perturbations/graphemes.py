@@ -1,4 +1,4 @@
-"""What the perturbations work on: grapheme clusters, tokens, words, and an edit of a word.
+"""The units that perturbations work on (grapheme clusters, tokens and words), and edits of a word.
 
 *Tokens* are separated by white space. A token is not eligible if it contains a number, a character of markup, of an
 address or of an identifier, or any character between its letters other than an apostrophe, a hyphen and the like. So
@@ -77,7 +77,8 @@ def kind_of(unit: str) -> Kind:
 def tokens(units: Sequence[str], starts: Set[int] = frozenset()) -> list[Token]:
     """The tokens of a text, including those that are not eligible (whose core is the whole token).
 
-    A token ends at white space, and before each of ``starts``, where a word begins in a script without spaces.
+    A token ends at white space and before each position in ``starts``, which are the beginnings of words in a script
+    without spaces.
     """
     kinds = [kind_of(unit) for unit in units]
     tokens_of_text = []
@@ -88,7 +89,7 @@ def tokens(units: Sequence[str], starts: Set[int] = frozenset()) -> list[Token]:
             stop += 1
         if stop > start:
             tokens_of_text.append(_token(units, kinds, start, stop))
-        # A space is passed over; the beginning of the next word is not.
+        # A space is skipped. In a script without spaces, the next token begins right where this one stops.
         is_space = stop < len(units) and kinds[stop] == "space"
         start = stop + 1 if is_space else stop
     return tokens_of_text
@@ -152,8 +153,8 @@ def composed(unit: str) -> str:
     return unicodedata.normalize("NFC", unit)
 
 
-def whole(units: Sequence[str]) -> bool:
-    """Whether these graphemes, written one after another, are still the same graphemes: none split, none merged."""
+def stay_separate(units: Sequence[str]) -> bool:
+    """Whether these graphemes stay as they are when they are joined to a text: none is split, and none are merged."""
     text = "".join(units)
     return text.isascii() or graphemes(text) == list(units)
 
@@ -163,7 +164,7 @@ def _token(units: Sequence[str], kinds: Sequence[Kind], start: int, stop: int) -
     inner = [position for position in range(start, stop) if kinds[position] in ("letter", "number")]
     if not inner or not _MARKUP.isdisjoint(units[start:stop]):
         return not_eligible
-    # Punctuation around a word is not a part of it, but a digit or a sign inside means that it is not a plain word.
+    # Punctuation around a word is not a part of it. But with a digit or a sign inside, the token is not a plain word.
     core_start = inner[0]
     core_stop = inner[-1] + 1
     for position in range(core_start, core_stop):
@@ -181,7 +182,7 @@ def _first_fit(units: Sequence[str], edit: WordEdit, form: Form | None) -> Units
         new = choice
         if form is not None:
             new = tuple(unicodedata.normalize(form, unit) for unit in choice)
-        if new != old and whole([*before, *new, *after]):
+        if new != old and stay_separate([*before, *new, *after]):
             return new
     return None
 

@@ -20,6 +20,7 @@ _PAIRS = {"ㅘ": "ㅗㅏ", "ㅙ": "ㅗㅐ", "ㅚ": "ㅗㅣ", "ㅝ": "ㅜㅓ", "�
 _PAIRS |= {"ㄳ": "ㄱㅅ", "ㄵ": "ㄴㅈ", "ㄶ": "ㄴㅎ", "ㅄ": "ㅂㅅ"}
 _PAIRS |= {"ㄺ": "ㄹㄱ", "ㄻ": "ㄹㅁ", "ㄼ": "ㄹㅂ", "ㄽ": "ㄹㅅ", "ㄾ": "ㄹㅌ", "ㄿ": "ㄹㅍ", "ㅀ": "ㄹㅎ"}
 _MERGED = {strokes: letter for letter, strokes in _PAIRS.items()}
+# Final consonants that take one stroke.
 _PLAIN_FINALS = "ㄱㄴㄷㄹㅁㅂㅅㅇㅈㅊㅋㅌㅍㅎ"
 
 Strokes = tuple[str, str, str]
@@ -95,7 +96,7 @@ def _strokes(letter: str) -> str:
 def _join(parts: Strokes) -> str:
     """The syllable of these strokes, or nothing if there is none."""
     initial, vowel, final = (_MERGED.get(strokes, strokes) for strokes in parts)
-    # One letter each: "ab" in "abc" is true as well.
+    # The lengths are checked because ``in`` also finds longer parts: "ab" in "abc" is True.
     if len(initial) != 1 or initial not in _INITIALS:
         return ""
     if len(vowel) != 1 or vowel not in _VOWELS:

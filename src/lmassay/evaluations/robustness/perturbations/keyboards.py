@@ -1,4 +1,4 @@
-"""The perturbation ``keyboard``: hit the key next to the right one. Neighbours follow from the layout of the keys."""
+"""The perturbation ``keyboard``: hit a key next to the right one. Which keys are neighbours depends on the layout."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def neighbours(layout: str) -> dict[str, str]:
             for other_row, other_x, other in keys:
                 if other != letter and _are_neighbours(row - other_row, x - other_x):
                     near += other
-            # A letter that prints the same with shift is in the table already, from the round without it.
+            # A letter that a key types with and without shift is in the table already, from the round without shift.
             table.setdefault(letter, near)
     return table
 

@@ -15,7 +15,7 @@ from lmassay.evaluations.robustness.perturbations.base import one_of
 from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEdit, composed, edit_words, graphemes
 from lmassay.evaluations.robustness.perturbations.keyboards import Layout, neighbours
 
-# What ``insert`` adds after a letter that is on no key of the layout.
+# The letters that ``insert`` may add after a letter that is not on the keyboard layout.
 _ALPHABETS = {
     "Latin": "abcdefghijklmnopqrstuvwxyz",
     "Greek": "αβγδεζηθικλμνξοπρστυφχψω",
@@ -64,7 +64,7 @@ def insert(
     """Type a letter of each chosen word twice, or add another after it; words are chosen with the probability ``rate``.
 
     The added letter is on a neighbouring key, or from the same alphabet if the layout does not have the letter. In
-    scripts whose alphabet is not listed here, letters are doubled whatever the mode. A Korean syllable gets a final
+    scripts whose alphabet is not listed here, letters are doubled in every mode. A Korean syllable gets a final
     consonant: the initial of the next syllable (하나 → 한나), or any. Modes: ``double``, ``add``, ``both``.
 
     >>> insert("One more letter", random.Random(0), 1)
@@ -81,7 +81,7 @@ def insert(
             edits += _added(word, table)
         if edits:
             return edits
-        # No syllable of the word can take a final consonant: one is typed twice.
+        # No syllable of the word can take a final consonant, so a whole syllable is typed twice.
         return [WordEdit(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
 
     return edit_words(text, rng, rate, propose)
@@ -201,10 +201,10 @@ def _flipped(unit: str) -> str:
 # --- diacritics: leave accents out, or add one ------------------------------------------------------------------------
 
 _GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS = "\u0300", "\u0301", "\u0302", "\u0303", "\u0308"
-_TO_ADD = (_GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS)
+_ACCENTS_TO_ADD = (_GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS)
 # Only this block: the marks of Arabic, Hebrew, Japanese and Indic writing are not accents, and stay.
 _ACCENTS = regex.compile(r"[\u0300-\u036F]")
-# Unicode does not decompose these.
+# Letters with a stroke, which Unicode does not decompose into a letter and an accent.
 _STROKED = str.maketrans("ØøŁłĐđĦħŦŧ", "OoLlDdHhTt")
 _BEARS_ACCENTS = regex.compile(r"[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]")
 
@@ -255,7 +255,7 @@ def _accented(word: Units) -> list[WordEdit]:
         has_accent = _bare(unit) != composed(unit)
         if has_accent or not _BEARS_ACCENTS.match(unit):
             continue
-        accented = [composed(unit[0] + accent + unit[1:]) for accent in _TO_ADD]
+        accented = [composed(unit[0] + accent + unit[1:]) for accent in _ACCENTS_TO_ADD]
         with_combining.append(WordEdit(i, i + 1, _single_units(accented)))
         # Letters that Unicode has with this accent look natural, and are preferred.
         single_letters = [letter for letter in accented if len(letter) == 1]
@@ -266,7 +266,8 @@ def _accented(word: Units) -> list[WordEdit]:
 
 # --- homoglyph: different letters that look the same ------------------------------------------------------------------
 
-# Latin, Greek and Cyrillic letters of one shape; `plain` gives back the first. No letter is in two groups.
+# Groups of Latin, Greek and Cyrillic letters of the same shape. `plain` replaces each with the first letter of its
+# group. No letter is in two groups.
 _SAME_SHAPE = (
     "aа cсϲ dԁ eе hһ iі jј lӏ oоο pрρ qԛ sѕ uυ vνѵ wԝ xх yу "
     "AАΑ BВΒ CСϹ EЕΕ GԌ HНΗ IІΙ JЈͿ KКΚ MМΜ NΝ OОΟ PРΡ QԚ SЅ TТΤ VѴ WԜ XХΧ YΥҮ ZΖ "

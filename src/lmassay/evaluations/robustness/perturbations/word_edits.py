@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from lmassay.errors import MissingExtra
 from lmassay.evaluations.robustness.perturbations.base import one_of
-from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphemes, tokens, whole
+from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphemes, stay_separate, tokens
 
 Segment = Literal["spaces", "zh", "zh-hant", "ja", "th"]
 SEGMENTS = ("spaces", "zh", "zh-hant", "ja", "th")
@@ -55,7 +55,7 @@ def wordswap(text: str, rng: random.Random, rate: float, *, segment: Segment = "
     while index < len(row) - 1:
         swapped = _swapped(row[index], row[index + 1]) if chances[index] < rate else None
         # The token after the pair is checked, too: it must not merge with what now precedes it.
-        if swapped and whole(_units([*swapped, *row[index + 2 : index + 3]])):
+        if swapped and stay_separate(_units([*swapped, *row[index + 2 : index + 3]])):
             row[index : index + 2] = swapped
             index += 1
         index += 1
@@ -81,13 +81,13 @@ def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "
             chances.append(rng.random())
         else:
             chances.append(1.0)
-    # The word that would be dropped last.
+    # The word that is always kept: the one with the highest random number, so the last that a rising rate would drop.
     spared = max(eligible, key=chances.__getitem__, default=-1)
     kept: list[_SpacedToken] = []
     for index, token in enumerate(row):
         if chances[index] < rate and index != spared:
             last, following = _close_up(kept[-1:], token, row[index + 1])
-            if whole(_units([*last, following])):
+            if stay_separate(_units([*last, following])):
                 kept[-1:] = last
                 row[index + 1] = following
                 continue
@@ -96,7 +96,7 @@ def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "
 
 
 def _parse(text: str, segment: Segment) -> list[_SpacedToken]:
-    """The tokens of a text. The last one is empty and has the white space at the end."""
+    """The tokens of a text, and an empty one at the end, which has the white space after the last word."""
     units = graphemes(text)
     one_of("segment", segment, SEGMENTS)
     tokens_of_text = tokens(units)
@@ -120,7 +120,7 @@ def _parse(text: str, segment: Segment) -> list[_SpacedToken]:
 
 
 def _word_starts(units: Sequence[str], language: str) -> frozenset[int]:
-    """Where a word begins in a text without spaces, counted in graphemes."""
+    """The positions, counted in graphemes, at which the words of a text without spaces begin."""
     starts = set()
     # BudouX counts characters, and a grapheme may have several.
     length = 0
@@ -173,7 +173,10 @@ def _swapped(one: _SpacedToken, two: _SpacedToken) -> list[_SpacedToken] | None:
 def _close_up(
     last: list[_SpacedToken], token: _SpacedToken, following: _SpacedToken
 ) -> tuple[list[_SpacedToken], _SpacedToken]:
-    """What the neighbours become without ``token``; ``last`` is empty if it is the first."""
+    """Return the token before and the token after ``token`` as they are without it.
+
+    ``last`` has the token before it, or is empty if ``token`` is the first.
+    """
     # Only the empty token at the end has no core.
     at_end = not following.core
     if token.trail and not token.lead and last:

@@ -96,7 +96,7 @@ class Scorer:
     def score_with_sources(
         self, hyps: Sequence[str], refs: Sequence[str], sources: Sequence[str], lang: str | None = None
     ) -> list[float]:
-        """Like ``score``, where the inputs are known. Most scorers do not read them."""
+        """Like ``score``, with the inputs of the system (``sources``), which most scorers ignore."""
         if not self.needs_source:
             return self.score(hyps, refs, lang=lang)
         if len(sources) != len(hyps):
@@ -164,9 +164,9 @@ class Scorer:
         return cls()
 
     def _scores(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None) -> Sequence[float]:
-        own = getattr(self, "__dict__", {})
-        if "score_sentence" in own and "score_corpus" not in own:
-            # __init__ set score_sentence: as in __init_subclass__, the score_corpus of a parent does not replace it.
+        instance_members = getattr(self, "__dict__", {})
+        if "score_sentence" in instance_members and "score_corpus" not in instance_members:
+            # __init__ has set score_sentence. As in __init_subclass__, it replaces the score_corpus of a parent.
             return Scorer.score_corpus(self, hyps, refs, lang=lang)
         return self.score_corpus(hyps, refs, lang=lang)
 
@@ -201,7 +201,7 @@ class FunctionScorer(Scorer):
     function: ClassVar[Callable[..., float]]
     takes_lang: ClassVar[bool]
     source: ClassVar[str] = ""
-    """A digest of what the function depends on, if it is known; otherwise that of its source."""
+    """A digest of what the function depends on; if it is empty, the digest of the function's source is used."""
 
     @property
     def signature(self) -> str:
@@ -278,7 +278,7 @@ def _takes_two_texts(function: Callable[..., Any]) -> bool:
 
 
 def _creates_a_scorer(function: Callable[..., object]) -> bool:
-    """Whether a function that can be called without arguments returns a scorer then, such as one with only options."""
+    """Whether a function returns a scorer when it is called without arguments: its parameters are then options."""
     try:
         inspect.signature(function).bind()
     except TypeError:

@@ -70,7 +70,7 @@ class BERTScore(Scorer):
         return [_f1(embedded[hyp], embedded[ref]) for hyp, ref in zip(hyps, refs, strict=True)]
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        # Not self.score_corpus: in a subclass, that may call this method.
+        # Not self.score_corpus: in a subclass that overrides score_sentence, that calls score_sentence again.
         return BERTScore.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @property
@@ -125,14 +125,14 @@ class BERTScore(Scorer):
         digest = hashlib.sha256()
         for file in sorted(self._folder.glob("*.safetensors")):
             with file.open("rb") as stream:
-                # In parts, because the weights may not fit into memory.
+                # The file is read in parts, because the weights may not fit into memory.
                 while part := stream.read(_BYTES_AT_A_TIME):
                     digest.update(part)
         return digest.hexdigest()[:8]
 
 
 def _layer_count(config: Mapping[str, Any]) -> int | None:
-    """The number of layers by a model's configuration; None if it does not state it."""
+    """The number of layers that a model's configuration states; None if it states none."""
     # DistilBERT and GPT-2 have their own names for it.
     for name in ("num_hidden_layers", "n_layers", "n_layer"):
         count = config.get(name)
@@ -142,7 +142,7 @@ def _layer_count(config: Mapping[str, Any]) -> int | None:
 
 
 def _f1(hyp: Any, ref: Any) -> float:
-    """F1 of precision (each token of the hypothesis, matched to the reference) and recall: equations 2 to 4."""
+    """F1 of precision (tokens of the hypothesis, matched to the reference) and recall: the paper's equations 2 to 4."""
     hyp_is_empty = not hyp.is_text.any()
     ref_is_empty = not ref.is_text.any()
     if hyp_is_empty or ref_is_empty:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from lmassay.errors import ConfigError, UserError
-from lmassay.evaluations.robustness.kernels.backend import Scores, choose, score_in_chunks
+from lmassay.evaluations.robustness.kernels.backend import Scores, choose_engine, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 from lmassay.storage.files import require_file, sha256
 
@@ -22,7 +22,7 @@ COMPAT = ("2.x", "1.x")
 DEFAULT_TOKENIZER = "13a"
 # Tokenizers of sacrebleu that need nothing else, and those that need a package or a file.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none", "ja-mecab", "ko-mecab", "flores200")
-# Package and how to install it.
+# Tokenizer → the package that it needs, and how to install it.
 _PACKAGES = {
     "ja-mecab": ("MeCab", "pip install 'sacrebleu[ja]'"),
     "ko-mecab": ("mecab_ko", "pip install 'sacrebleu[ko]'"),
@@ -42,7 +42,7 @@ def bleu_scores(
     [0.7165, 0.0]
     """
     zero_without_match = _checked(compat) == "2.x"
-    if choose(len(hyps), kernel="bleu_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
+    if choose_engine(len(hyps), kernel="bleu_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
         from lmassay.evaluations.robustness.kernels.bleu_numba import CHUNK, bleu_chunk
     else:
         from lmassay.evaluations.robustness.kernels.bleu_plain import CHUNK, bleu_chunk
@@ -142,7 +142,8 @@ class BLEU(Scorer):
     def _metric(self) -> Any:
         from sacrebleu import metrics
 
-        # Texts in pieces are tokenized already. sacrebleu's own flores200 would download its model.
+        # With flores200, the texts are passed as pieces, which are tokenized already: the tokenizer of that name in
+        # sacrebleu would download its model.
         tokenize = "none" if self.tokenize == "flores200" else self.tokenize
         return metrics.BLEU(tokenize=tokenize, smooth_method="floor", smooth_value=0.01, effective_order=True)
 

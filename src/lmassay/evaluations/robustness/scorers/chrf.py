@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores, choose, score_in_chunks
+from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores, choose_engine, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
 # sacrebleu's defaults: n-grams of up to 6 characters, and recall counts twice as much as precision.
@@ -33,7 +33,7 @@ def chrf_scores(
     >>> chrf_scores(["the cat", ""], ["the bat", "the bat"]).round(4).tolist()
     [0.2806, 0.0]
     """
-    if choose(len(hyps), kernel="chrf_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
+    if choose_engine(len(hyps), kernel="chrf_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
         from lmassay.evaluations.robustness.kernels.chrf_numba import CHUNK, chrf_chunk
     else:
         from lmassay.evaluations.robustness.kernels.chrf_numpy import CHUNK, chrf_chunk

@@ -125,7 +125,7 @@ class _Worker:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        # A file, because a full pipe that nobody reads would block the process.
+        # Standard error goes to a file, because a full pipe that nobody reads would block the process.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process ends
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"

@@ -41,15 +41,18 @@ Pair = tuple[str, str]
 
 # Pairs per block: one EVAL line has the statistics of a block, about 110 bytes per pair.
 BLOCK = 64
+# How long to wait for Java to end before it is killed.
 SECONDS_TO_END = 5
+# A line of the jar that has numbers only; all others are messages.
 NUMBERS = re.compile(r"[-+.\dE ]+")
 SURROGATE = re.compile("[\ud800-\udfff]")
 # The jar parses its own statistics with the decimal separator of the locale (a German machine fails at "2.0"), and it
 # converts to lower case by the rules of the locale (a Turkish one turns I into a dotless i). Scores must not depend on
 # either.
 LOCALE = ["-Duser.language=en", "-Duser.language.format=en", "-Duser.country=US", "-Duser.country.format=US"]
-# The last option keeps Java from writing a file into the temporary folder.
+# Options for Java that are always set. The last one keeps it from writing a file into the temporary folder.
 FORCED = ["-Dfile.encoding=UTF-8", *LOCALE, "-XX:-UsePerfData"]
+# An option that chooses Java's garbage collector.
 COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 # Environment variables in which users may have set options for Java.
 OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
@@ -67,7 +70,7 @@ class Launch:
     lang: str
 
     def argv(self) -> list[str]:
-        """The whole command, with our options for Java before ``-jar``."""
+        """The whole command, with lmassay's options for Java before ``-jar``."""
         words = shlex.split(self.command)
         # Without -jar it is a wrapper script, which may not accept Java's options.
         if "-jar" in words:
@@ -87,7 +90,7 @@ class Launch:
 def _java_options(words: Sequence[str]) -> list[str]:
     chosen = list(words)
     chosen += [os.environ.get(name, "") for name in OPTION_VARIABLES]
-    # Two collectors are an error, so we keep the user's choice.
+    # Java refuses two garbage collectors, so if the user has chosen one, we add none.
     if COLLECTOR.search(" ".join(chosen)):
         return FORCED
     # The serial collector needs 0.6 GB instead of 1.4, and starts 2 seconds faster.
@@ -151,7 +154,7 @@ class _Process:
     """One running Java process."""
 
     def __init__(self, launch: Launch) -> None:
-        # How many pairs of the current block have their statistics.
+        # The number of pairs of the current block whose statistics have arrived; error messages need it.
         self.pairs_done = 0
         # The last lines that were not scores.
         self.messages: deque[str] = deque(maxlen=40)
@@ -181,13 +184,13 @@ class _Process:
         self._write(f"SCORE ||| {one_line(ref)} ||| {one_line(hyp)}" for hyp, ref in pairs)
         statistics: list[str] = []
         for number in range(len(pairs)):
-            # For the error message, should the process end here.
+            # Used in the error message if the process ends here.
             self.pairs_done = number
             statistics.append(self._answer())
         self._write([" ||| ".join(["EVAL", *statistics])])
         # float() also reads 4.4395116537180923E-4, which TEAPOT's own parser dropped.
         values = [float(self._answer()) for _ in pairs]
-        # The score of the whole block.
+        # The last answer is the score of the whole block, which is not needed.
         self._answer()
         return values
 
@@ -230,7 +233,7 @@ class _Process:
     def _gone(self) -> _Gone:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(SECONDS_TO_END)
-        # Then all of its error output has been read.
+        # When this thread has ended, all error output has been read.
         self._threads[1].join(SECONDS_TO_END)
         lines = [JAVA_PREFIX.sub("", line).strip() for line in self.messages if not NOISE.match(line)]
         message = "; ".join(list(filter(None, lines))[-5:])
@@ -276,12 +279,13 @@ class _JavaServer:
             return process.scores(pairs)
         except _Gone as gone:
             self._drop(process)
-            # An error of Java itself would occur again; a kill (Ctrl-C in a notebook, no memory) need not.
+            # An error of the Java program would occur again. But if it was killed (Ctrl-C in a notebook, too little
+            # memory), a second attempt may succeed.
             if gone.killed and again and not self._closed:
                 return self._block(pairs, start, again=False)
             raise UserError(self._explain(gone, start + process.pairs_done)) from None
         except BaseException:
-            # After Ctrl-C, the answers that are still to come would be taken for those to the next block.
+            # After Ctrl-C, answers that are still to come would be mistaken for answers to the next block.
             self._drop(process)
             raise
 

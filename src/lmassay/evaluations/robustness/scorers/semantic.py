@@ -113,7 +113,7 @@ class Semantic(Scorer):
         if self._encoder is None:
             return DEFAULT_NAME
         if isinstance(self._encoder, str) and not Path(self._encoder).expanduser().is_dir():
-            # The hub's cache names folders by revision.
+            # The folder in the hub's cache is named by its revision, so the name that the user gave is shown.
             return self._encoder
         return folder.name
 
@@ -144,7 +144,7 @@ class Semantic(Scorer):
         return cosines
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float64]:
-        """Vectors of length 1, or of length 0 if the encoder gives only zeros."""
+        """The embeddings, scaled to length 1; an embedding of zeros stays as it is."""
         clean = [SURROGATE.sub("\ufffd", text) for text in texts]
         source = self._source()
         if isinstance(source, Path):

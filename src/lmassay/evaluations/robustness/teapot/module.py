@@ -1,4 +1,4 @@
-"""``import teapot`` for scorers that were written for TEAPOT: its names, with lmassay's classes."""
+"""Provide the module ``teapot`` for scorers that were written for TEAPOT: its names stand for lmassay's classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmassay.evaluations.robustness import criterion
 from lmassay.evaluations.robustness.scorers import base
 from lmassay.plugins.registry import current_registry
 
-# TEAPOT's class names and its keys on the command line, with the names of lmassay's scorers.
+# TEAPOT's class names → lmassay's scorers, and the keys of scorers on TEAPOT's command line.
 _CLASSES = {"ZeroOne": "zero_one", "BLEU": "bleu", "ChrF": "chrf", "METEOR": "meteor"}
 _KEYS = ("zero_one", "exact_match", "bleu", "chrf", "meteor")
 

@@ -9,7 +9,7 @@ _SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
 
 def command_line_parser() -> argparse.ArgumentParser:
     """Return a parser with TEAPOT's options, without those that scorers add."""
-    # The name is part of usage errors, which are the original's to the letter.
+    # The name is part of usage errors, whose text is exactly the original's.
     parser = argparse.ArgumentParser(
         prog="TEAPOT",
         conflict_handler="resolve",

@@ -52,7 +52,8 @@ class TeapotOutput:
 class _ScoredSide:
     """One side of the evaluation, source or target.
 
-    Each of its passes scores a pair of roles, or all three for a scorer that defines d_tgt itself.
+    Each of its ``passes`` names the roles of the texts that are compared: two, such as ``out`` and ``ref``, or three
+    (``adv_out``, ``out`` and ``ref``) for a scorer that computes d_tgt itself.
     """
 
     scorer: Scorer
@@ -61,7 +62,7 @@ class _ScoredSide:
     scores: list[list[float]] = field(default_factory=list)
 
     def score(self, number: int, columns: Mapping[str, list[str]]) -> list[float]:
-        """The scores of pass ``number``; ``columns`` has the texts of each role."""
+        """The scores of the pass with this index; ``columns`` has the texts of each role."""
         first, second, *third = (columns[role] for role in self.passes[number])
         try:
             if third:
@@ -77,7 +78,10 @@ class _ScoredSide:
 
 
 def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
-    """Evaluate what the arguments ask for. Raises a UserError, or SystemExit where argparse does (-h, bad options)."""
+    """Run the evaluation that the arguments describe.
+
+    Raises a UserError, or SystemExit where argparse does (-h, bad options).
+    """
     parser = command_line_parser()
     # The arguments are parsed twice: the first time to find the scorers, which may then add their own options.
     arguments_for_scorers, _ = parser.parse_known_args(argv)
@@ -103,7 +107,7 @@ def _no_progress(done: int, total: int) -> None:
 
 @contextmanager
 def _no_stray_output() -> Iterator[None]:
-    """While a user's code runs, what it prints goes to standard error, and it cannot end the program silently."""
+    """Use this around a user's code: what it prints goes to standard error, and sys.exit becomes a PluginError."""
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -158,7 +162,7 @@ def _paths(args: argparse.Namespace, *, has_source: bool, has_target: bool) -> d
 
 
 def _target_passes(s_tgt: Scorer, *, has_reference: bool) -> list[tuple[str, ...]]:
-    """Return which files are compared to score the target side."""
+    """Return the roles that each pass over the target side compares."""
     if not has_reference:
         return [("adv_out", "out")]
     if has_own_decrease(s_tgt):
@@ -224,7 +228,7 @@ def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[
             blocks.append(_block(f"Target side preservation ({name}):", target, args))
         else:
             scores = [np.asarray(scores) for scores in sides["tgt"].scores]
-            # One pass: the scorer has computed d_tgt itself.
+            # If there is only one pass, the scorer has computed d_tgt itself.
             target = scores[0] if len(scores) == 1 else criterion.relative_decrease(*scores)
             blocks.append(_block(f"Target side degradation (relative decrease in {name}):", target, args))
     if len(sides) == 2:

@@ -43,6 +43,7 @@ MAX_PAIRS = 200_000
 
 _EXAMPLE = "docs/grammar.md has a small example"
 _NAME = re.compile(r"\w[\w.-]*")
+# Names that Windows reserves for devices.
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)
 
 
@@ -67,7 +68,7 @@ class GrammarConstruction:
 
     @property
     def nouns(self) -> set[str]:
-        """The words that its pairs may be clustered by."""
+        """The head words of its pairs, by which they may be clustered."""
         lemmas: set[str] = set()
         for template in self.templates:
             lemmas.update(form.lemma for form in template.head.forms)
@@ -116,7 +117,7 @@ class ConstructionKeys(YamlModel):
 
 
 class GrammarKeys(YamlModel):
-    """The keys of a grammar file; features, words and templates are checked when what they refer to is known."""
+    """The keys of a grammar file; the functions that read features, words and templates check them."""
 
     name: str = ""
     about: str = ""
@@ -145,7 +146,7 @@ def read_grammar(path: Path) -> GrammarFile:
 
 def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
     """Raise if the name of a construction cannot be a file name on every system."""
-    # The name as a file system sees it that ignores case → the name in the grammar.
+    # The name as a case-insensitive file system sees it → the name in the grammar.
     name_of_file: dict[str, str] = {}
     for name in names:
         with source.at(f"constructions.{name}"):
@@ -361,7 +362,10 @@ def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruct
 
 
 def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equal: bool) -> list[WrittenPair]:
-    """Take turns between the sides of the contrast; with ``equal`` no side gets more than another."""
+    """Take pairs from the sides of the contrast in turn; with ``equal``, no side gets more than another.
+
+    A side consists of the pairs whose good sentence has one value of the contrasted feature, such as the singular.
+    """
     all_names: set[str] = set()
     for pair in pairs:
         all_names.update((pair.template, pair.noun))

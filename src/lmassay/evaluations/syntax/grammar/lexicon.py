@@ -169,7 +169,7 @@ def _joined(left: str, right: str) -> str:
 
 ROW_KEYS = ("sentence_good", "sentence_bad", "label", "construction", "template", "noun", "contrast", "attractor")
 _LABELS = (-1, -2)
-_CATEGORY = ("words", "inflects", "includes", "contrast")
+_CATEGORY_KEYS = ("words", "inflects", "includes", "contrast")
 
 Features = Mapping[str, Feature]
 Reader = Callable[[str], str]
@@ -181,7 +181,7 @@ def read_features(source: GrammarSource, entries: Mapping[str, Any]) -> dict[str
     owners: dict[str, str] = {}
     for name, entry in entries.items():
         with source.at(f"features.{name}"):
-            if name in (*ROW_KEYS, *_CATEGORY):
+            if name in (*ROW_KEYS, *_CATEGORY_KEYS):
                 raise GrammarMistake(f"'{name}' has another meaning in a grammar; choose another name")
             feature = _feature(name, entry)
             for value in feature.values:
@@ -246,7 +246,7 @@ def read_lexicon(
                 words_key = ""
             if not isinstance(entry, dict):
                 raise GrammarMistake("give a list of words, or a mapping with the key 'words'")
-            check_keys(entry, (*_CATEGORY, *features))
+            check_keys(entry, (*_CATEGORY_KEYS, *features))
             if "includes" in entry:
                 unions[name] = entry
             else:
@@ -286,7 +286,10 @@ def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, WordCategory
 
 
 def _contrast(name: str, entry: Mapping[str, Any], *, are_verbs: bool) -> str:
-    """Return what the category says; else 'verb' for verbs (by inflection or by name); else its name."""
+    """Return the category's key ``contrast``; without it, 'verb' for verbs and the name of the category for others.
+
+    A category has verbs if its words inflect as English verbs, or if its name begins with "verb".
+    """
     if "contrast" in entry:
         with within(".contrast"):
             contrast = text(entry["contrast"]).strip().lower()
@@ -412,7 +415,7 @@ class _CategoryReader:
             else:
                 forms[self._form_key(name)] = text(value)
         if not lemma:
-            # A word that has only forms, such as {sg: himself, pl: themselves}, is called by the first of them.
+            # A word that has only forms, such as {sg: himself, pl: themselves}, is named after the first of them.
             lemma = next(iter(forms.values()), "")
         if not lemma.strip():
             raise GrammarMistake(

@@ -36,7 +36,10 @@ _NAME = re.compile(r"\w[\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """``agrees target in feature`` (same) or ``unlike target in feature``; without a feature, all that both have."""
+    """``agrees target in feature`` (``same``) or ``unlike target in feature``.
+
+    Without a feature, the tie applies to all features that both words have.
+    """
 
     target: str
     feature: str | None
@@ -86,7 +89,7 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
         end = match.end()
         slots.append(_parse_piece(match, len(slots), values))
     literals.append(text[end:])
-    # Before the escaped signs are restored, because these may be alone.
+    # This comes before the escaped signs are restored, because an escaped bracket needs no partner.
     _check_literals(literals)
     _check_names([slot.name for slot in slots])
     texts = [_unhide(literal) for literal in literals]

@@ -1,4 +1,4 @@
-"""Templates that can be filled: slots in the order in which they are filled, and the pairs that come out.
+"""Templates in a form that can be filled with words, and the minimal pairs that result.
 
 :func:`compile_template` builds one from a parsed template and the lexicon, and reports what does not fit together.
 """
@@ -22,7 +22,7 @@ Filled = dict[str, WordForm]
 
 @dataclass(frozen=True, slots=True)
 class AgreementLink:
-    """The slot has the same value of a feature as another slot or, with ``swap``, the other value."""
+    """The slot has the same value of a feature as the slot ``target`` or, with ``swap``, the value that it maps to."""
 
     feature: str
     target: str
@@ -100,7 +100,10 @@ class WrittenPair:
 
 @dataclass(frozen=True)
 class GrammarTemplate:
-    """A template; its ``slots`` are in an order in which each depends on earlier ones only."""
+    """A template; its ``slots`` are in an order in which each depends on earlier ones only.
+
+    ``order`` has the names of the slots in the order of the sentence, and ``pattern`` has a ``%s`` for each of them.
+    """
 
     name: str
     pattern: str
@@ -191,7 +194,7 @@ class GrammarTemplate:
 
     @cached_property
     def _other_readings(self) -> dict[WordForm, list[WordForm]]:
-        """Forms that do not show the value they have, such as 'sheep', where the contrast depends on them."""
+        """Form of the root slot → forms with another value but the same text, such as singular and plural 'sheep'."""
         root = self._root
         if root is self.contrast or self.feature.name not in root.category.inflects:
             return {}
@@ -241,7 +244,7 @@ def root_of(slot: TemplateSlot, feature: str, slots: Mapping[str, TemplateSlot])
 def compile_template(
     name: str, parsed: ParsedTemplate, categories: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> GrammarTemplate:
-    """Build a template from a parsed one and the lexicon; the first thing that does not fit is a GrammarMistake."""
+    """Build a template from a parsed one and the lexicon, or raise a GrammarMistake for the first mistake."""
     parsed_slots = [slot for slot in parsed.slots if isinstance(slot, ParsedSlot)]
     for slot in parsed_slots:
         if slot.category not in categories:

@@ -1,4 +1,4 @@
-"""Read refining-tse's configurations as they are, check them completely, and translate them into lmassay's terms.
+"""Read the original configurations of refining-tse, check them completely, and translate them into tasks and models.
 
 Paths are relative to the working folder, as in the original. A path that does not exist there is searched for next to
 the configuration and in the folders above it, so that a configuration can be run from any folder.
@@ -20,7 +20,9 @@ from lmassay.plugins.options import validation_messages
 from lmassay.storage.yamlfile import read_yaml
 
 Compat = Literal["none", "released"]
+"""``released`` computes what the released program computes, including its two bugs; ``none`` corrects them."""
 Voting = Literal["ew", "mw"]
+"""How the metric ``main`` counts verbs: all equally (EW), or by their probability (MW)."""
 BATCH = 64
 """The batch size of the original; ``max_examples`` is rounded up to whole batches."""
 
@@ -92,7 +94,7 @@ _Checked = TypeVar("_Checked", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """Classes that a user's files have registered: name → ``file.py:Class``."""
+    """Classes that a user's files have registered for models and metrics: name → ``file.py:Class``."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Draw the figures of Newman et al. (2021): scores, counted probability and invalid contexts along the cut-offs."""
+"""Draw the figures of Newman et al. (2021): scores, counted probability and invalid contexts at each cut-off."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PANEL_HEIGHT = 220.0
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What the panels of a figure show along the cut-offs; a share has an axis up to 1."""
+    """What the panels of a figure show as a function of the cut-off; the axis of a share ends at 1."""
 
     values: Callable[[Curve], Sequence[float]]
     label: str
@@ -162,7 +162,7 @@ def _chart(
             )
         )
     return Chart(
-        f"{quantity.title or quantity.label} along the cutoffs: {', '.join(titles)}",
+        f"{quantity.title or quantity.label} as a function of the cutoff: {', '.join(titles)}",
         panels,
         columns=columns,
         title=quantity.title,

@@ -40,7 +40,7 @@ _NO_SCORE = "INVALID_SCORE_VALUE"
 
 @dataclass(frozen=True)
 class TseOutcome:
-    """A finished run, as a configuration of refining-tse describes it."""
+    """A finished run, with the configuration of refining-tse that it was run from."""
 
     config: TseConfig
     record: RunRecord
@@ -61,7 +61,7 @@ class TseOutcome:
 
     @cached_property
     def verdicts(self) -> dict[int, int]:
-        """TSE's verdict on every row of the data that can be judged, in the order of the data."""
+        """Row number → 1 if the right verb is more probable, else 0; rows that cannot be judged are left out."""
         verdicts = {}
         for context in self.contexts:
             for row_number, hit in context.score.details.get("tse", ()):
@@ -109,7 +109,7 @@ def _verbs_summary(outcome: TseOutcome) -> Summary:
     metric = outcome.config.voting
     assert main is not None
     assert metric is not None
-    # The names of the original, and its order: the lines of a kind for both sides, then the next kind.
+    # Names and order are the original's: the lines of one kind for both sides, then those of the next kind.
     cutoffs = {"top": main.cutoffs_top, "bottom": main.cutoffs_bot}
     cutoff_lines: dict[str, Any] = {}
     score_lines: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def _verbs_summary(outcome: TseOutcome) -> Summary:
     lemma_counts = {row.score.details["lemmas"] for row in outcome.contexts if "lemmas" in row.score.details}
     first_rows = [row.example.inputs["rows"][0][0] for row in outcome.contexts]
     summary: dict[str, Any] = {
-        # In these two lines, the original has the score of the first context of each batch and the number of batches.
+        # In these two lines, the original counts only the first context of each batch.
         **_overall(outcome.column(metric)),
         "Number of lemmas": max(lemma_counts, default=0),
         **cutoff_lines,
@@ -180,7 +180,7 @@ def _number_line(values: Iterable[float]) -> str:
 
 
 def _pairs(contexts: Iterable[Row], row_numbers: Iterable[int]) -> list[Mapping[str, Any]]:
-    """Return these rows of the data as they were asked about, in the order of the data."""
+    """Return the rows of the data with these numbers, with the contexts sent to the model, in the order of the data."""
     wanted = set(row_numbers)
     pairs = {}
     for context in contexts:
@@ -199,7 +199,7 @@ def _pairs(contexts: Iterable[Row], row_numbers: Iterable[int]) -> list[Mapping[
 
 
 def _lemma_stats(contexts: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
-    """Return verb form → one value per context, if the run has them."""
+    """Return verb form → statistic → one value per context; empty if the run has no such statistics."""
     stats: dict[str, dict[str, list[float]]] = {}
     for context in contexts:
         for form, values in context.score.details.get("lemma_stats", {}).items():
@@ -253,7 +253,7 @@ def check_writable(config: TseConfig) -> None:
 
 
 def _run_facts(outcome: TseOutcome) -> dict[str, Any]:
-    """Return what ``tse plots`` must know about a folder, so that numbers as released are never mixed with others."""
+    """Return what ``tse plots`` must know about a folder, so that numbers with the original's bugs stay apart."""
     return {
         "model": outcome.config.model.name,
         "compat": outcome.compat,
@@ -294,7 +294,7 @@ def _unused_folder(config: TseConfig) -> Path:
 
 @contextmanager
 def _unfinished(config: TseConfig) -> Iterator[Path]:
-    """Make a folder to write to until everything is there; no other process uses it."""
+    """Make a temporary folder that no other process uses; it gets its final name when everything is written."""
     unfinished = config.folder / f".{config.run_name}.{secrets.token_hex(4)}.unfinished"
     try:
         unfinished.mkdir(parents=True)

@@ -38,7 +38,7 @@ _REGISTERING_FILES: set[Path] = set()
 
 
 class Number(Enum):
-    """The number of the verb that agrees."""
+    """The grammatical number of the verb form that agrees."""
 
     SINGULAR = 0
     PLURAL = 1
@@ -121,7 +121,7 @@ def _with_space_before(text: Any, options: Mapping[str, Any]) -> Any:
 
 
 class TransformersIndexer:
-    """Words that a tokenizer has as one token."""
+    """Like a dict: a word → its index, for words that a tokenizer has as one token."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -141,7 +141,7 @@ class TransformersIndexer:
 
 
 class TransformersPrefixSpaceIndexer(TransformersIndexer):
-    """The same for tokenizers whose tokens include the space before a word."""
+    """A :class:`TransformersIndexer` for tokenizers whose tokens include the space before a word."""
 
     def __getitem__(self, token: str) -> Any:
         if token not in self.cache:
@@ -187,7 +187,7 @@ def _from_local_files(loaded_class: Any, name: str, cache_dir: str | None, **opt
     except OSError:
         if Path(name).is_dir():
             raise
-    # It is not in the class's own cache folder. `lmassay models get` uses the usual one.
+    # It is not in the cache folder that the class uses. `lmassay models get` stores models in the standard one.
     folder = find_source(name, None, Path()).path
     return loaded_class.from_pretrained(folder, local_files_only=True, **options)
 
@@ -224,7 +224,7 @@ class MetricComputer:
         raise NotImplementedError("_compute is not implemented")
 
     def summarize(self) -> dict[str, Any]:
-        """Return what is written about all examples together."""
+        """Return the values that are written about all examples together: name → value."""
         overall, summary = self.example_aggregator(self.score_per_example, self.extra_info_per_example)
         if overall is INVALID:
             return {**summary, "Overall model score": "INVALID_SCORE_VALUE"}

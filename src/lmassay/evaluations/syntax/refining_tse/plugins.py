@@ -1,4 +1,4 @@
-"""Use classes written for refining-tse: a model class as a model that fills blanks, metric classes next to ours."""
+"""Use classes written for refining-tse: model classes as models of lmassay, metric classes as further metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
     load_class,
 )
 from lmassay.evaluations.syntax.sources import DataSpec
-from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax, by_verb_pair
+from lmassay.evaluations.syntax.task import PUBLISHED_BOTTOM, PUBLISHED_TOP, Cutoff, Syntax, by_verb_pair
 from lmassay.models.hf.logits import candidate_columns
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
@@ -39,12 +39,15 @@ from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Example, Request, Response, Result, Score, Slot, digest
 
 
-class MpeModel(Model):
-    """A model class written for refining-tse; ``file`` is file.py:Class, ``settings`` its argument."""
+class UserMpeModel(Model):
+    """Runs a user's subclass of refining-tse's ``MPEModel``.
+
+    ``file`` names the class as file.py:Class; ``settings`` is the argument of its ``__init__``.
+    """
 
     name = "mpe"
     can = frozenset({"slot"})
-    # We cannot know what the class reads, such as which weights, so its answers are not cached.
+    # lmassay cannot know what the class reads, such as weights that may change, so its answers are not cached.
     cached = False
 
     option_help: ClassVar[Mapping[str, str]] = {
@@ -75,7 +78,7 @@ class MpeModel(Model):
 
     @property
     def sees_right(self) -> bool:  # type: ignore[override]  # the class says so
-        """What the class says in ``bidirectional``; True by default."""
+        """The attribute ``bidirectional`` of the class; True if it has none."""
         return bool(getattr(self._instance, "bidirectional", True))
 
     def identity(self) -> Mapping[str, Any]:
@@ -88,7 +91,7 @@ class MpeModel(Model):
             rights = [_right_words(request.right) for request in batch]
             logits = call_user_code(self._file, "predict", self._instance.predict, lefts, rights)
             if logits is None:
-                # The original skips such a batch.
+                # None means that there is no answer: the original skips such a batch.
                 for _ in batch:
                     yield Response(finish="empty")
                 continue
@@ -138,12 +141,14 @@ class MpeModel(Model):
             self._indices[words] = call_user_code(self._file, "word_to_index", self._looked_up, words)
             largest = int(self._indices[words].max(initial=-1))
             if largest >= size:
-                raise PluginError(f"{self._file}: word_to_index gives the index {largest}, but predict {size} logits")
+                raise PluginError(
+                    f"{self._file}: word_to_index gives the index {largest}, but predict gives only {size} logits"
+                )
         return self._indices[words]
 
     def _looked_up(self, words: Sequence[str]) -> NDArray[np.int64]:
         word_to_index = self._instance.word_to_index
-        # The original's base class speaks of a dict, its README of a method.
+        # The original's base class describes a dict, its README a method; both are supported.
         look_up = word_to_index if callable(word_to_index) else word_to_index.get
         indices = []
         for word in words:
@@ -177,27 +182,32 @@ def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 Options = dict[str, Any]
 _NUMBERS = {"singular": Number.SINGULAR, "plural": Number.PLURAL}
-_NO_NUMBER = "the number of the right verb is unknown; give a label"
+_NO_NUMBER = "it is unknown whether the right verb is singular or plural; give a label"
 
 
 class MetricTemplate(NamedTuple):
-    """What a metric learns about an example in addition to its number: the file, and the verbs (right, wrong)."""
+    """What a metric is given about an example in addition to the grammatical number of its right verb."""
 
     template_id: str
+    """The name of the file that the example is from."""
     lemma_inflections: tuple[str, str]
+    """The right and the wrong form of the verb."""
 
 
 class MetricRow(NamedTuple):
-    """A row of the data that a metric is to score: the context it belongs to, its number, and its template."""
+    """A row of the data that a metric scores."""
 
     context: int
+    """The index of its context among those that the metric is given."""
     row: int
+    """Its row number in the data."""
     label: Number
+    """The grammatical number of the right verb: singular or plural."""
     template: MetricTemplate
 
 
 class RowScore(NamedTuple):
-    """The score of a row; ``extra`` is what a metric keeps in addition to the score."""
+    """The score of a row; ``extra`` is further information that the metric returned for it."""
 
     row: int
     score: float
@@ -205,10 +215,10 @@ class RowScore(NamedTuple):
 
 
 class WordIndex:
-    """Like a dict: word → index among the logits that a metric gets; only for words that were asked about."""
+    """Like a dict: word → index among the logits that a metric gets, for words that the model was asked about."""
 
     def __init__(self, words: Sequence[str], indices: Sequence[int]) -> None:
-        """``indices`` are those of the words among the logits, negative for words that the model does not know."""
+        """``indices`` has the index of each word among the logits, a negative one for a word that the model lacks."""
         self._indices = dict(zip(words, indices, strict=True))
 
     def __contains__(self, word: str) -> bool:
@@ -257,7 +267,7 @@ class UserMetric:
     def scores(
         self, logits: NDArray[np.float64], rows: Sequence[MetricRow], words: WordIndex
     ) -> list[tuple[float | None, Any]]:
-        """Return (score, extra information) of each row; ``logits`` are those of the contexts."""
+        """Return (score, extra information) of each row; ``logits`` has a row for each context."""
         scored: list[tuple[float | None, Any]] = []
         size = BATCH
         while len(scored) < len(rows):
@@ -274,7 +284,7 @@ class UserMetric:
         return scored
 
     def summary(self, scores: Sequence[float], extras: Sequence[Any]) -> dict[str, Any]:
-        """Return what the class says about all scores together."""
+        """Return what the class's ``summarize`` returns for all scores; without one, their mean and number."""
         # A new instance, because the one that computed the scores may have collected scores itself.
         instance = call_user_code(self._file, "__init__", self._make)
         if not hasattr(instance, "summarize") or not hasattr(instance, "score_per_example"):
@@ -282,7 +292,9 @@ class UserMetric:
             return {"Overall model score": mean, "Number of examples": len(scores)}
         instance.score_per_example.extend(scores)
         instance.extra_info_per_example.extend(extras)
-        return dict(call_user_code(self._file, "summarize (which is given the scores alone)", instance.summarize))
+        # The error message says what the new instance has, because a summarize that needs more fails here.
+        method = "summarize (called on a new instance that has only the scores)"
+        return dict(call_user_code(self._file, method, instance.summarize))
 
     def _computed(self, *arguments: Any) -> list[tuple[float | None, Any]] | None:
         """Return (score, extra information) of a batch; None if the class gave one number for several examples."""
@@ -330,7 +342,7 @@ class UserMetric:
 
 
 class RefiningTse(Syntax):
-    """The task ``syntax`` with options that only users of refining-tse need.
+    """The task ``syntax`` with two more options, which only users of refining-tse need.
 
     ``metrics`` are the user's own classes: {name: {file: file.py:Class, settings: {…}}}. ``lemma_stats`` keeps rank,
     probability and cumulative probability of every verb form in every context, which takes a lot of space.
@@ -351,8 +363,8 @@ class RefiningTse(Syntax):
         metrics: dict[str, Options] | None = None,
         lemma_stats: bool = False,
         verbs: Path | None = None,
-        cutoffs_top: list[Cutoff] = TOP,
-        cutoffs_bottom: list[Cutoff] = BOTTOM,
+        cutoffs_top: list[Cutoff] = PUBLISHED_TOP,
+        cutoffs_bottom: list[Cutoff] = PUBLISHED_BOTTOM,
         capitalize: bool = True,
         period: bool = True,
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
@@ -376,7 +388,7 @@ class RefiningTse(Syntax):
         )
         self._user_metrics = user_metrics(metrics or {}, base_dir)
         # The user's metrics are means over rows, as TSE is.
-        own_weights = {metric.name: rows_of(metric.name) for metric in self._user_metrics}
+        own_weights = {metric.name: row_count_column(metric.name) for metric in self._user_metrics}
         own_crossed = {metric.name: VERB_PAIR for metric in self._user_metrics}
         self.design = replace(
             self.design,
@@ -405,7 +417,7 @@ class RefiningTse(Syntax):
             if example.reference in _NUMBERS:
                 judged.append(index)
             else:
-                # A metric computes from the expected number, singular or plural, so without one there is no score.
+                # A metric needs the grammatical number of the right verb; without it, there is no score.
                 missing = {metric.name: _NO_NUMBER for metric in self._user_metrics}
                 scores[index] = replace(scores[index], unscored={**scores[index].unscored, **missing})
         if not judged:
@@ -450,7 +462,10 @@ class RefiningTse(Syntax):
         return {(context.left, context.right): Path(context.template).name for context in self._gathered[0]}
 
     def _metric_inputs(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
-        """Return what ``_compute`` gets: log-probabilities of the words, and of all other words as the last column."""
+        """Return what ``_compute`` is given: the log-probabilities of the candidates, and the column of each word.
+
+        One more column at the end has the log-probability of all other words together.
+        """
         rows = [np.asarray(answer.logprobs, dtype=np.float64) for answer in answers]
         logprobs = np.stack(rows)
         # A word that the model does not know has no log-probability in any context.
@@ -467,7 +482,7 @@ class RefiningTse(Syntax):
         return np.hstack([known_logprobs, np.log(other_mass)]), words
 
     def _full_logits(self, metric: UserMetric, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
-        """Return what ``_compute`` gets with ``full_logits``: the logits of the whole vocabulary."""
+        """Return what ``_compute`` is given with ``full_logits``: the logits of the whole vocabulary."""
         rows = []
         for answer in answers:
             if answer.logits is None or answer.ids is None:
@@ -507,7 +522,7 @@ def user_metrics(metrics: Mapping[str, Options], base: Path) -> list[UserMetric]
     """Return the user's own metrics that the task's option ``metrics`` names."""
     built = []
     for name, options in metrics.items():
-        if name in ("ew", "mw", "mass", "tse") or "@" in name or name.endswith(rows_of("")):
+        if name in ("ew", "mw", "mass", "tse") or "@" in name or name.endswith(row_count_column("")):
             raise ConfigError(f"task.metrics.{name}: this name is taken; choose another one")
         if not isinstance(options.get("file"), str):
             raise ConfigError(f"task.metrics.{name}.file: must be file.py:Class (got {options.get('file')!r})")
@@ -515,8 +530,8 @@ def user_metrics(metrics: Mapping[str, Options], base: Path) -> list[UserMetric]
     return built
 
 
-def rows_of(metric: str) -> str:
-    """Return the column that says how many rows a context's value of a user's metric stands for."""
+def row_count_column(metric: str) -> str:
+    """Return the name of the column with the number of rows over which a metric of a context is the mean."""
     return f"{metric}_rows"
 
 
@@ -526,7 +541,11 @@ def row_scores(score: Score, name: str) -> list[RowScore]:
 
 
 def _with_user_scores(score: Score, name: str, scored_rows: Sequence[RowScore], example: Example) -> Score:
-    """Add the mean over the rows of a context, their number, the same by pair of verbs, and each row in the details."""
+    """Add a user's metric to the score of a context.
+
+    Its value is the mean over the rows of the context; it is also added for each pair of verbs. The number of rows
+    becomes a column, and the scores of single rows become part of the details.
+    """
     if not scored_rows:
         return replace(score, unscored={**score.unscored, name: "the metric gave no score"})
     stored_rows = []
@@ -536,7 +555,7 @@ def _with_user_scores(score: Score, name: str, scored_rows: Sequence[RowScore], 
         score_by_row.append((scored.row, scored.score))
     n_rows = len(scored_rows)
     mean = sum(score for _, score in score_by_row) / n_rows
-    values = {name: mean, rows_of(name): float(n_rows)}
+    values = {name: mean, row_count_column(name): float(n_rows)}
     own_details = {**score.details.get("own", {}), name: stored_rows}
     outcomes = {name: by_verb_pair(example, score_by_row)}
     return replace(
@@ -548,16 +567,16 @@ def _with_user_scores(score: Score, name: str, scored_rows: Sequence[RowScore], 
 
 
 def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
-    """Return the mean over rows, as for the built-in TSE: a context counts as often as it has a score."""
-    # The table has a line per context, but n, errors and unscored examples are counted in rows of the data.
+    """Return the mean over rows of the data, as for TSE: each context is weighted by the number of its scored rows."""
+    # The table has an entry per context, but n, errors and unscored examples are counted in rows of the data.
     has_score = ~np.isnan(table.column(name))
-    scored_rows = table.column(rows_of(name))[has_score].astype(np.int64)
+    scored_rows = table.column(row_count_column(name))[has_score].astype(np.int64)
     rows_of_contexts = np.array([int(count) for count in table.groups["rows"]])
     n = int(scored_rows.sum())
     n_error = int(rows_of_contexts[table.has_error()].sum())
     n_unscored = int(rows_of_contexts.sum()) - n_error - n
     clusters = Syntax.design.clusters
-    observed = observations(table, name, clusters=clusters, weight=rows_of(name), crossed=VERB_PAIR)
+    observed = observations(table, name, clusters=clusters, weight=row_count_column(name), crossed=VERB_PAIR)
     if observed is None:
         return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
     estimated = intervals.mean_estimate(observed.values, observed.clusters, weights=observed.weights)
@@ -572,13 +591,13 @@ def _candidates_of(responses: Sequence[Response]) -> Candidates:
 
 
 def _as_tensor(values: NDArray[np.float64]) -> Any:
-    """Return a torch tensor if torch is loaded, which a class that uses it has done."""
+    """Return a torch tensor if torch is loaded, else the array. A metric class that needs torch has imported it."""
     torch = sys.modules.get("torch")
     return values if torch is None else torch.from_numpy(np.ascontiguousarray(values))
 
 
 def _as_list(values: Any) -> list[Any] | None:
-    """Return a batch of values as a list, or None if it is a single value."""
+    """Return a batch of values as a list; None for a single value."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     return list(values) if isinstance(values, list | tuple) else None

@@ -30,7 +30,7 @@ _MODELS = {
     "roberta-base": "RoBERTa-base",
     "roberta-large": "RoBERTa-large",
 }
-# The folders <model>/<templates>/<metric>/<run>, of which the names are read.
+# The depth of a result folder: the names of <model>/<templates>/<metric>/<run> are read.
 _FOLDER_LEVELS = 4
 
 
@@ -138,7 +138,7 @@ def read_results(folder: Path, compat: Compat | None = None) -> FolderResults:
 
     The released refining-tse has two bugs. lmassay repeats them with ``compat: released`` and corrects them with
     ``none``. For one model, numbers of the two are never mixed: ``compat`` selects one; by default, a model's corrected
-    runs are used if it has any. Models of which only runs as released exist are named in a warning.
+    runs are used if it has any. If only some models have corrected runs, a warning names the others.
     """
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; give the one that contains <model>/<templates>/<metric>/<run>")
@@ -173,7 +173,7 @@ def _runs(folder: Path, warnings: list[str]) -> Iterator[_ResultFolder]:
 
 
 def _with_one_compat(runs: Sequence[_ResultFolder], wanted: Compat | None, warnings: list[str]) -> list[_ResultFolder]:
-    """Select, for each model, either runs as released or corrected runs, and warn about those left out."""
+    """Select, for each model, either corrected runs or those with the original's bugs; warn about those left out."""
     runs_by_model: dict[str, list[_ResultFolder]] = {}
     for run in runs:
         runs_by_model.setdefault(run.model, []).append(run)
@@ -181,22 +181,24 @@ def _with_one_compat(runs: Sequence[_ResultFolder], wanted: Compat | None, warni
     selected: list[_ResultFolder] = []
     for model, model_runs in runs_by_model.items():
         corrected = [run for run in model_runs if run.compat == "none"]
-        as_released = [run for run in model_runs if run.compat == "released"]
+        with_bugs = [run for run in model_runs if run.compat == "released"]
         chosen = wanted
         if chosen is None:
             chosen = "none" if corrected else "released"
         if chosen == "released":
-            selected += as_released
+            selected += with_bugs
             left_out = corrected
-            reason = "not as released"
+            reason = "do not have the numbers of the released program"
         else:
             selected += corrected
-            left_out = as_released
-            reason = "as released (to use them: --compat released)"
+            left_out = with_bugs
+            reason = "have the numbers of the released program (to use them: --compat released)"
         if left_out:
-            warnings.append(f"{model}: runs are left out because they are {reason}: {_first_paths(left_out)}")
+            warnings.append(f"{model}: runs are left out because they {reason}: {_first_paths(left_out)}")
         elif wanted is None and chosen == "released" and any_corrected:
-            warnings.append(f"{model}: all runs are as released; do not compare their numbers with those of others")
+            warnings.append(
+                f"{model}: all runs have the numbers of the released program; do not compare them with other models"
+            )
     return selected
 
 
@@ -249,7 +251,7 @@ def _read(run: Path) -> _ResultFolder:
 
 
 def _provenance(run: Path) -> tuple[Compat, float]:
-    """Return how a run was made, and when it was written; a folder that lmassay did not write is refining-tse's."""
+    """Return the ``compat`` of a run, and when it was written; a folder without this file is one of refining-tse."""
     file = run / RUN_FILE
     if not file.is_file():
         metrics = run / "metrics"

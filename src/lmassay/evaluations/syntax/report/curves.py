@@ -1,4 +1,4 @@
-"""EW and MW over the cut-off; folded below them, the probability counted and the share of invalid contexts."""
+"""EW and MW as functions of the cut-off; folded below, the probability counted and the share of invalid contexts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FEW_CONTEXTS = 10
 _SCORES = (("ew", "EW"), ("mw", "MW"))
 _COVERAGE = (("mass", "mass counted"), ("invalid", "invalid contexts"))
 _HOW_TO_READ = (
-    "EW and MW over the cut-off. Top (solid, upper axis): only verbs within the most probable part of the model's "
-    "distribution count; the cut-off is the size of that part. Bottom (dashed, lower axis, logarithmic): only verbs "
-    "within the least probable part. Further right, more verbs count. Faint marks rest on fewer than "
+    "EW and MW as functions of the cut-off. Top (solid, upper axis): only verbs within the most probable part of the "
+    "model's distribution count; the cut-off is the size of that part. Bottom (dashed, lower axis, logarithmic): only "
+    "verbs within the least probable part. Further right, more verbs count. Faint marks are based on fewer than "
     f"{FEW_CONTEXTS} contexts."
 )
 _CAPTIONS = {
@@ -87,7 +87,7 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
         ]
         # The first subject is shown with an explanation, the others are folded.
         if curve_blocks:
-            curve_blocks.append(Folded(f"EW and MW over the cut-off: {subject}", figures))
+            curve_blocks.append(Folded(f"EW and MW as functions of the cut-off: {subject}", figures))
         else:
             curve_blocks += [Note(_HOW_TO_READ), *figures]
     without_curves = [system.title for system in members if not _has_curves(system)]
@@ -106,7 +106,7 @@ def _has_curves(system: System) -> bool:
 
 
 def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tuple[str, str]]) -> list[Block]:
-    """A figure per metric and panel; a sentence if a metric is the same at all cut-offs of all curves."""
+    """A figure for each metric and panel; a note instead if all curves have the same value at all cut-offs."""
     figures: list[Figure | Note] = []
     for panel in _panels(sources):
         for metric, title in metrics:
@@ -135,7 +135,7 @@ def _panels(sources: Sequence[_CurveSource]) -> Iterator[Sequence[_CurveSource]]
 
 
 def curve_chart(curves: Sequence[CutoffCurve], y_title: str, description: str) -> Chart:
-    """Draw up to ``MAX_SERIES`` curves over the unit square, with a legend below."""
+    """Draw up to ``MAX_SERIES`` curves, with a legend below; values and top cut-offs are from 0 to 1."""
     if len(curves) > MAX_SERIES:
         raise ValueError(f"{len(curves)} curves in one figure; readers can distinguish {MAX_SERIES}")
     panel = cutoff_panel(

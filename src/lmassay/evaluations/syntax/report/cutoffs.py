@@ -1,6 +1,7 @@
-"""Curves over a cut-off, drawn as in Newman et al. (2021): top cut-offs on the upper axis, bottom ones on the lower.
+"""Curves as functions of a cut-off, drawn as in Newman et al. (2021).
 
-Top: linear axis, solid lines, full or hollow marks. Bottom: logarithmic axis, dashed lines, crosses or hollow marks.
+Top cut-offs: upper axis, linear, with solid lines and full or hollow marks. Bottom cut-offs: lower axis, logarithmic,
+with dashed lines and crosses or hollow marks.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class CurveStyle:
 
 @dataclass(frozen=True, slots=True)
 class CutoffCurve:
-    """A curve of the figure; it has two lines, one over top and one over bottom cut-offs."""
+    """A curve of the figure. It has two lines: one for top cut-offs and one for bottom cut-offs."""
 
     name: str
     points: Sequence[CutoffPoint]

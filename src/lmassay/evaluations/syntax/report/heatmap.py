@@ -149,7 +149,7 @@ def _cell(value: HeatValue | None, column: int, row: int) -> HeatmapCell:
 
 
 def _shade(value: float) -> float:
-    """Return -1 for 0, 0 for a half, 1 for 1, and in between proportionally."""
+    """Map the range 0 to 1 to -1 to 1, with 0 for the level of guessing."""
     return (value - _CHANCE) / _CHANCE
 
 

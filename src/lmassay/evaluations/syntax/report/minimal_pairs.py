@@ -41,7 +41,7 @@ from lmassay.types.wording import counted
 
 MAX_EXAMPLES = 8
 MAX_RUNS = 12
-"""The number of runs, the first ones, that have examples; the tables have all runs."""
+"""Only the first runs have examples, at most this many; the tables have all runs."""
 
 _DIGITS = 3
 _METRICS = (("accuracy", "accuracy"), ("accuracy_token", "by token mean"), ("accuracy_char", "by character mean"))
@@ -54,7 +54,10 @@ GroupKind = Literal["", "field", "phenomenon", "paradigm"]
 
 @dataclass(frozen=True, slots=True)
 class MinimalPairsRun:
-    """A run with its results by metric and group; ``locations`` has the field and phenomenon of every paradigm."""
+    """A run with its results by metric and group.
+
+    ``locations`` has the field and phenomenon of every paradigm; ``worst`` are the rows of the most confident mistakes.
+    """
 
     record: RunRecord
     title: str
@@ -142,7 +145,7 @@ def _tie_notes(runs: Sequence[MinimalPairsRun]) -> list[Block]:
 
 
 def _read(store: Store, record: RunRecord, title: str) -> MinimalPairsRun:
-    """Read the rows once; keep where each paradigm belongs, and its most confident mistake."""
+    """Read the rows once; keep the field and phenomenon of each paradigm, and its most confident mistake."""
     location_counts: dict[str, Counter[tuple[str, str]]] = {}
     worst: dict[str, Row] = {}
     for row in store.rows(record.id):
@@ -267,7 +270,7 @@ def _table_row(group: ParadigmGroup, cells: Sequence[Cell]) -> TableRow:
 
 
 def _bodies(rows: Sequence[TableRow]) -> list[Body]:
-    """Fold paradigms under their phenomenon; a paradigm without one is a body by itself."""
+    """Fold paradigms under their phenomenon; a paradigm without a phenomenon gets a separate body."""
     bodies: list[list[TableRow]] = []
     for row in rows:
         if row.kind == "part" and bodies and bodies[-1][0].kind == "plain":

@@ -24,7 +24,10 @@ _CUTOFF_METRIC = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 
 @dataclass(slots=True)
 class Basis:
-    """What a construction's numbers are based on: nouns, contexts without a known noun, and numbers of lemmas."""
+    """What a construction's numbers are based on: its nouns, and how many contexts have no known noun.
+
+    ``lemmas`` are the numbers of lemmas that contexts count; contexts may differ in it.
+    """
 
     nouns: set[str] = field(default_factory=set)
     without_noun: int = 0
@@ -109,8 +112,8 @@ class System:
         return self.runs[0] if len(self.runs) == 1 else None
 
 
-def read(store: Store, record: RunRecord) -> SyntaxRun:
-    """Read the rows of a run once; what is kept of them does not grow with their number."""
+def read_run(store: Store, record: RunRecord) -> SyntaxRun:
+    """Read the rows of a run once. Only counts and a few examples are kept, so memory does not grow with the rows."""
     bases: dict[str, Basis] = {}
     results = {(result.metric, result.group): result for result in record.results}
     worst = _worst_contexts(_scored_rows(store.rows(record.id), bases))
@@ -133,7 +136,7 @@ def _worst_contexts(rows: Iterable[Row]) -> list[Row]:
     first_of_noun: dict[tuple[str, str], Row] = {}
     for row in candidates:
         groups = row.example.groups
-        # Ten contexts with the same noun would tell a reader no more than one.
+        # Ten contexts with the same noun would not say more than one.
         noun = (groups.get("construction", ""), groups.get("noun", ""))
         first_of_noun.setdefault(noun, row)
     return list(first_of_noun.values())[:MAX_EXAMPLES]

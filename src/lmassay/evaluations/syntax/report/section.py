@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from lmassay.evaluations.syntax.few_verbs import few_verbs_note
 from lmassay.evaluations.syntax.metrics import VERB_PAIR
 from lmassay.evaluations.syntax.report import curves, heatmap
-from lmassay.evaluations.syntax.report.runs import MEAN, SyntaxRun, System, read, systems, wrong_mass
+from lmassay.evaluations.syntax.report.runs import MEAN, SyntaxRun, System, read_run, systems, wrong_mass
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -35,7 +35,7 @@ from lmassay.types import Result, Row, RunRecord
 from lmassay.types.wording import counted, enumerated
 
 MAX_SYSTEMS = 12
-"""Of each table, only this many systems have curves; of all runs, only this many have examples."""
+"""Only the first systems of each table have curves, and only the first runs have examples: at most this many."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
 # The last column of the facts, "nouns" or "clusters", depends on the option ``clusters``.
@@ -56,7 +56,7 @@ _FACTS_CAPTION = (
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
     """Return the section of the report for runs of the task ``syntax``."""
-    runs = [read(store, record) for record in records]
+    runs = [read_run(store, record) for record in records]
     with_results = []
     for run in runs:
         if run.bases and any(metric in dict(_METRICS) for metric, _ in run.results):
@@ -77,12 +77,16 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     if any(len(members) > MAX_SYSTEMS for _, members in groups):
         blocks.append(
             Note(
-                f"Curves are of the first {MAX_SYSTEMS} models or settings of each table only; write another report "
-                "for the others."
+                f"Only the first {MAX_SYSTEMS} models or settings of each table have curves; for the others, write "
+                "another report of their runs."
             )
         )
     if len(runs) > MAX_SYSTEMS:
-        blocks.append(Note(f"Examples are of the first {MAX_SYSTEMS} runs only; write another report for the others."))
+        blocks.append(
+            Note(
+                f"Only the first {MAX_SYSTEMS} runs have examples; for the others, write another report of their runs."
+            )
+        )
     note = "TSE weights each context by its rows, as in the table above."
     return Section(blocks, _examples(runs[:MAX_SYSTEMS]), comparison_note=note)
 
@@ -91,7 +95,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """Return one table for one system; for several, the paper's layout, with the basis of their numbers folded."""
+    """Return one table for one system; for several, the paper's layout, and what the numbers are based on, folded."""
     if len(members) == 1:
         score_headers = [Cell(title) for _, title in _METRICS]
         header = [Cell("construction", kind="text"), *score_headers, *_fact_headers(members[0])]
@@ -244,7 +248,7 @@ def _user_metric_tables(members: Sequence[System]) -> list[Block]:
 
 
 def _notes(members: Sequence[System]) -> list[Block]:
-    """Say how independent the rows are, and which numbers are based on few verbs."""
+    """Say by what intervals are clustered, and which numbers are based on few verbs."""
     notes = _cluster_notes(members)
     if notes and any(VERB_PAIR in result.clusters for result in _tse_results(members)):
         notes.append(

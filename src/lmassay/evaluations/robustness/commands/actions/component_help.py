@@ -24,7 +24,7 @@ _TASK = {"name": Robustness.name, "src": "src.txt"}
 # What the options of lmassay's own perturbations and scorers mean.
 _PERTURBATION_MEANINGS = {
     "layout": "keyboard layout",
-    "letters": "flip all letters of a word, or one",
+    "letters": "all: flip all letters of a word; one: flip a single letter",
     "segment": "how the text is divided into words; zh, zh-hant, ja and th need the extra segment",
 }
 _OWN_PERTURBATION_MEANINGS = {
@@ -45,7 +45,7 @@ _SCORER_MEANINGS = {
     "no_punct": "remove punctuation",
     "asian_support": "apply normalized and no_punct to Chinese and Japanese, too",
     "unit": "what is inserted, deleted or replaced",
-    "meteor_jar": "the jar; by default $METEOR_JAR, or that of an installed pycocoevalcap",
+    "meteor_jar": "the file meteor-1.5.jar; by default $METEOR_JAR, or the one in an installed pycocoevalcap",
     "java_command": "the command that starts Java",
     "quasi": "ignore case, punctuation, English articles and white space",
     "layer": "layer whose embeddings are compared; by default that of BERTScore's authors, or the last one",
@@ -62,7 +62,10 @@ _OWN_SCORER_MEANINGS = {
 
 
 def perturbation_help(name: str, function: Function) -> ComponentHelp:
-    """Explain a perturbation, which is a function: lmassay passes the text and ``rng``; the attack has the rate."""
+    """Explain a perturbation. Its options are the keyword-only parameters of its function.
+
+    lmassay passes the other parameters: the text, ``rng``, and the rate, which is a key of the attack.
+    """
     own_options = options_only(name, function)
     attack: dict[str, Any] = {"name": name, "rate": Attack.model_fields["rate"].default}
     values = example_values(own_options)
@@ -85,14 +88,14 @@ def scorer_help(name: str, factory: Callable[..., Any]) -> ComponentHelp:
         if factory.__module__.startswith("lmassay."):
             options = with_meanings(options, _SCORER_MEANINGS | _OWN_SCORER_MEANINGS.get(name, {}))
         scorer = {"name": name, **required_values(factory)}
-    # A scorer that also reads the source scores translations only.
+    # A scorer that also reads the source can only score translations, so the example uses it as s_tgt.
     needs_source = isinstance(factory, type) and issubclass(factory, Scorer) and factory.needs_source
     key = "s_tgt" if needs_source else "s_src"
     return ComponentHelp(options, section_text("task", {**_TASK, "attack": "charswap", key: scorer}))
 
 
 def _rate() -> OptionHelp:
-    """Return the rate as the task explains it, where it is a key of the attack."""
+    """Return the help of ``rate``, taken from the task, where it is the key ``attack.rate``."""
     for option in options_of(Robustness):
         if option.name == "attack.rate":
             return replace(option, name="rate")

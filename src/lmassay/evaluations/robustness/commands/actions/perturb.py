@@ -34,7 +34,8 @@ def perturb(name: str, source: Path, target: Path, rate: float, seed: int, setti
         perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())
     text = open_text(source, "input")
     changed = 0
-    # The lines may go to standard output, so it is bound here, before what a perturbation prints is redirected.
+    # With --out -, lines go to standard output. It is bound here, because plugin_output_to_stderr() replaces sys.stdout
+    # so that what a perturbation prints does not get between the lines.
     output = nullcontext(sys.stdout) if to_terminal else atomic_write_compressed(target)
     with progress_bar(f"{name}: {source.name}") as advance, output as stream, plugin_output_to_stderr():
         for index, line in enumerate(text.read()):

@@ -1,4 +1,4 @@
-"""The warning that ``lmassay run`` prints if EW and MW rest on few verbs."""
+"""The warning that ``lmassay run`` prints if EW and MW are based on few verbs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from lmassay.evaluations.syntax.few_verbs import few_verbs_note, lemma_counts
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
-# Contexts count the same verbs, except those that begin with the verb, whose forms have a capital letter.
+# A part of the rows is enough: all contexts have the same verbs as single tokens, except contexts that begin with the
+# verb, whose forms have a capital letter.
 _ROWS_TO_READ = 200
 
 
 def warn_about_few_verbs(store: Store, records: Sequence[RunRecord]) -> None:
-    """Warn after the runs of a command whose EW and MW rest on few verbs."""
+    """Warn if EW and MW of any of these runs are based on few verbs."""
     notes: dict[str, None] = {}
     for record in records:
         note = few_verbs_note(lemma_counts(islice(store.rows(record.id), _ROWS_TO_READ)))

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _UNFINISHED = ("interrupted", "cancelled", "failed", "incomplete")
 _RELEASED = (
-    "As released: one lemma counts per value of idx, and a masked model is read at the position that the original "
-    "computes for the blank, even if that is another token."
+    "As in the released program: one lemma counts per value of idx, and a masked model is read at the position that "
+    "the original computes for the blank, even if that is another token."
 )
 
 
@@ -144,19 +144,19 @@ class _Session:
             print_error(text, getattr(error, "__notes__", []))
             return USER_ERROR
         except Exception as error:
-            # A bug, here or in a library: it is shown in full, but hours of other configurations should not be lost.
+            # A bug, here or in a library. It is shown in full, but it must not stop the configurations that follow.
             print_error(f"{path}: unexpected {error_with_location(error)}", [traceback.format_exc().rstrip()])
             return USER_ERROR
         return 0
 
     def _record(self, config: TseConfig, title: str) -> RunRecord:
-        """Return the run of a configuration: made now, made before, or finished now."""
+        """Return the run of a configuration: an earlier one, an interrupted one that is continued, or a new one."""
         task = config.task_spec(self.compat, self.lemma_stats)
         model = config.model_spec(self.compat)
         # The label is only a name: configurations that differ in nothing else share a run.
         key = canonical([{**task, "label": ""}, model])
         if key in self.done:
-            say(f"{title}: shares run {self.done[key].id}")
+            say(f"{title}: the same run as of an earlier configuration, {self.done[key].id}")
         else:
             run = RunConfig(name=config.path.stem, task=task, model=model, base_dir=Path.cwd())
             self.done[key] = self._run(runner.plan(run), title)
@@ -165,7 +165,7 @@ class _Session:
     def _run(self, planned: Plan, title: str) -> RunRecord:
         previous = None if self.again else self._previous_run(planned)
         if previous is not None and previous.status == "done":
-            say(f"{title}: these numbers exist already, from run {previous.id}")
+            say(f"{title}: run {previous.id} has these numbers already")
             return previous
         say(title if previous is None else f"{title}: continuing run {previous.id}")
         with progress_bar(title) as advance:
@@ -175,7 +175,7 @@ class _Session:
 
     def _previous_run(self, planned: Plan) -> RunRecord | None:
         """Return the last run with the same signature, that is, the same data, model, options and version."""
-        # We cannot know which weights a user's class reads, so its finished runs are repeated.
+        # lmassay cannot know which weights a user's class reads, so its finished runs are repeated.
         is_reproducible = planned.model is None or planned.model.cached
         last_usable = None
         for record in self.store.runs():

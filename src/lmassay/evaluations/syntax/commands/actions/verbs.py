@@ -28,9 +28,10 @@ def verbs(
     """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs."""
     if present == source == STANDARD_INPUT:
         raise ConfigError("standard input can be read only once; give a file for SOURCE or for --with")
-    # The list of --with may be written again, joined with the new verbs.
+    # -o may be the list of --with, which then also gets the new verbs, but not SOURCE.
     forbid_overwriting({"-o": output}, {"SOURCE": source})
-    # A pipe has no ending; -, which other commands take for standard output, would become the name of a file.
+    # A path without an ending may be a pipe. But - is refused: it would become the name of a file, although it means
+    # standard output in other commands.
     if output.suffix or output == _STANDARD_OUTPUT:
         format_by_ending(output, {".csv": "csv"})
     bases: list[str] = []
