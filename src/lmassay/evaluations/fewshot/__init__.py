@@ -73,7 +73,7 @@ METRICS = (
     ),
     Metric("f1-macro", "macro-F1", bounds=_RATE, meaning="The mean of the labels' F1 scores."),
     Metric(
-        "em", "exact match", bounds=_RATE, meaning="The share of questions answered entirely correctly.", verdict=True
+        "em", "exact match", bounds=_RATE, meaning="The share of questions whose answers are all right.", verdict=True
     ),
     Metric(
         "dev", "dev score", bounds=_RATE, meaning="The mean of the task's metrics on the dev set, used for selection."
@@ -83,7 +83,7 @@ METRICS = (
         "gain over no examples",
         bounds=(-1.0, 1.0),
         chance=0.0,
-        meaning="How much higher the score is after a few examples than without any, on the same tests.",
+        meaning="How much higher the score is after a few examples than without any, on the same test examples.",
     ),
     Metric(
         "ooc",
@@ -91,7 +91,7 @@ METRICS = (
         better="lower",
         bounds=_RATE,
         meaning="The share of test examples to which a prompted model gave no label: another answer, a refusal, an "
-        "answer that was cut off. The other metrics are computed over the remaining tests.",
+        "answer that was cut off. The other metrics are computed over the remaining test examples.",
         verdict=True,
     ),
     Metric(
@@ -100,7 +100,7 @@ METRICS = (
         better="lower",
         bounds=_RATE,
         meaning="The share of test examples whose prompts the model cannot read, because they are longer than its "
-        "window. It is reported if there are any; the other metrics are computed over the remaining tests.",
+        "window. It is reported if there are any; the other metrics are computed over the remaining test examples.",
     ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
 )

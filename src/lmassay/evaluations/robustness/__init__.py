@@ -39,7 +39,7 @@ METRICS = (
         "attacks that succeed",
         better="lower",
         bounds=_RATE,
-        meaning="The share of attacked inputs whose output lost more than the input did.",
+        meaning="The share of attacked inputs for which the attack destroyed more of the output than of the input.",
         verdict=True,
     ),
     Metric("s_src", "source similarity", bounds=_RATE, meaning="How much of the input an attack leaves intact."),
