@@ -121,15 +121,15 @@ def test_the_sizes_of_the_few_shot_part_are_those_of_the_card():
     shots, splits = fewshot._SHOTS, fewshot._SPLITS
     tests = lines_of("fewshot/card_data/reviews_test.jsonl")
     assert row("few-shot") == [
-        f"{splits['quick']} splits, {fewshot._QUICK_TESTS} tests; {listed(shots['quick'])} examples shown",
-        f"{splits['standard']} splits, {tests} tests; {listed(shots['standard'])} examples",
-        f"{splits['full']} splits, {tests} tests; {listed(shots['full'])} examples; two patterns",
+        f"{splits['quick']} splits, {fewshot._QUICK_TESTS} test examples; {listed(shots['quick'])} examples shown",
+        f"{splits['standard']} splits, {tests} test examples; {listed(shots['standard'])} shown",
+        f"{splits['full']} splits, {tests} test examples; {listed(shots['full'])} shown; two patterns",
     ]
     shots = fewshot._PUBLISHED_SHOTS
     assert row("FewGLUE") == [
-        f"COPA, WiC; {fewshot._PUBLISHED_TESTS['quick']} tests; {listed(shots['quick'])} examples shown",
-        f"+ CB, RTE; {fewshot._PUBLISHED_TESTS['standard']} tests; {listed(shots['standard'])} examples",
-        f"+ BoolQ; all tests; {listed(shots['full'])} examples",
+        f"COPA, WiC; {fewshot._PUBLISHED_TESTS['quick']} test examples; {listed(shots['quick'])} examples shown",
+        f"+ CB, RTE; {fewshot._PUBLISHED_TESTS['standard']} test examples; {listed(shots['standard'])} shown",
+        f"+ BoolQ; all test examples; {listed(shots['full'])} shown",
     ]
 
 
@@ -139,9 +139,11 @@ def test_the_example_with_published_data_is_what_the_card_printed():
     (block,) = [text for text in texts("docs/card.md", "text") if "grammatical sentences preferred" in text]
     for line in filter(None, block.splitlines()):
         assert " ".join(line.split()) in printed, line
-    right, of_bbq = re.search(
-        r"right on (\d+) % of the questions without attack and (\d+) % of the disambiguated questions of BBQ", PAGE
-    ).groups()
+        right, of_bbq = re.search(
+            r"right on (\d+) % of the robustness part's questions before they are attacked, "
+            r"and on (\d+) % of the bias part's disambiguated questions",
+            " ".join(PAGE.split()),
+        ).groups()
     assert f"right answers without attack: 0.{right} [" in measured
     assert f"accuracy in disambiguated contexts: 0.{of_bbq} [" in measured
 

@@ -22,6 +22,8 @@ from lmassay.statistics.replicates import overlap_factor
 from tests.helpers import EVALUATIONS, ROOT
 
 PAGE = (ROOT / "docs" / "fewshot.md").read_text(encoding="utf-8")
+# How the rows of the table of rules begin, in the order of the simulation's rules.
+RULE_ROWS = ("only the spread over splits", "the same combined with Wilson's interval", "lmassay's rule")
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +43,18 @@ def row(start: str) -> list[str]:
 
 
 def test_the_level_of_stability_that_chance_reaches():
-    deviations, points = row("in standard deviations"), row("in points, for an accuracy of .70 on 100 tests")
+    deviations, points = (
+        row("in standard deviations"),
+        row("in percentage points, for an accuracy of .70 on 100 test examples"),
+    )
     for k, deviation, point in zip((2, 4, 8, 16), deviations, points, strict=True):
         counts = tuple(range(1, k + 1))
         assert range_by_chance(counts) == pytest.approx(float(deviation), abs=0.006)
         assert 100 * stability_by_chance(counts, 0.7, 100) == pytest.approx(float(point), abs=0.06)
     in_experiment = [100 * stability_by_chance((1, 2, 3, 4), *of) for of in ((0.5, 150), (0.68, 56))]
-    stated = re.search(r"moves it by ([\d.]+) on RTE and WiC \(150 tests\) and by about ([\d.]+) on CB", PAGE)
+    stated = re.search(
+        r"moves it by ([\d.]+) on RTE and WiC \(150 test examples\) and by about ([\d.]+) on CB", " ".join(PAGE.split())
+    )
     assert [f"{level:.1f}" for level in in_experiment] == list(stated.groups())
 
 
@@ -74,15 +81,14 @@ def test_the_coverage_is_that_of_the_simulation(simulation):
         for name, covered in simulation.simulate(setting, rng, 10).items():
             coverage_of_rule[name].append((covered.coverage, covered.width))
     assert len(coverage_of_rule["new: overlap and tests"]) == int(re.search(r"in each of (\d+) settings", PAGE)[1])
-    rows = ("spread over splits, Student's t", "the same and Wilson's interval over tests", "now")
-    for start, values in zip(rows, coverage_of_rule.values(), strict=True):
+    for start, values in zip(RULE_ROWS, coverage_of_rule.values(), strict=True):
         mean, _, width = row(start)
         assert np.mean(values, axis=0) == pytest.approx((float(mean), float(width)), abs=0.015)
 
 
 def test_the_worst_settings_of_the_simulation_are_as_stated(simulation):
     stated = re.search(
-        r"\(([.\d]+), [^)]*\), all with the strongest effect, (\d+) tests and an accuracy of (\.\d+)", PAGE
+        r"\(([.\d]+), [^)]*\), all with the strongest effect, (\d+) test examples and an accuracy of (\.\d+)", PAGE
     )
     least, tests, accuracy = map(float, stated.groups())
     rng = np.random.default_rng(5)
@@ -115,7 +121,7 @@ def test_gains_are_detected_as_often_as_stated(simulation, gain, pattern):
 
 def test_a_gain_on_the_quick_card_is_detected_one_time_in_five(simulation):
     card = " ".join((ROOT / "docs" / "card.md").read_text(encoding="utf-8").split())
-    assert "With 48 tests, a gain of 10 points is detected one time in five." in card
+    assert "With 48 test examples, a gain of 10 percentage points is detected one time in five." in card
     detected = simulation.simulate_gain(48, "weak", 0.1, np.random.default_rng(8), 300).found
     assert detected == pytest.approx(0.2, abs=0.08)
 
@@ -134,8 +140,7 @@ def test_another_seed_gave_what_the_page_says():
     seed, below, least = re.search(r"`--seed (\d+)`\), (one) setting is below \.92 \((\.\d+)\)", PAGE).groups()
     assert command.endswith(f"--seed {seed}")
     totals = re.findall(r"^  all +([\d.]+) +([\d.]+) +[\d.]+% +([\d.]+)$", measured, re.M)
-    rows = ("spread over splits, Student's t", "the same and Wilson's interval over tests", "now")
-    for start, (mean, _, width) in zip(rows, totals, strict=True):
+    for start, (mean, _, width) in zip(RULE_ROWS, totals, strict=True):
         stated_mean, _, stated_width = row(start)
         assert (f"{float(mean):.2f}", f"{float(width):.2f}") == (f"0{stated_mean}", f"0{stated_width}")
     assert f"0{least}" == totals[2][1]
