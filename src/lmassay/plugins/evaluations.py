@@ -189,7 +189,7 @@ def base_task_of(task: Task) -> str:
     """Return the name of the evaluation's task that this task is an instance of; empty without an evaluation.
 
     A user's own task may extend the class of an evaluation's task. It then has another name, but the same base task,
-    which determines how its runs are shown.
+    which determines how its runs are shown. Raises a PluginError if the task extends none of the evaluation's tasks.
     """
     if task.evaluation is None:
         return ""

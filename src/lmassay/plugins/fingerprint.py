@@ -104,7 +104,7 @@ class _Walk:
         self._add_object(value, name)
 
     def _add_object(self, value: Any, name: str) -> None:
-        """Add an object, in the way that its type needs."""
+        """Add an object that is not a plain value; its type decides what is added."""
         if isinstance(value, tuple | list | set | frozenset):
             self._collection(value, name)
         elif isinstance(value, Mapping) and type(value).__module__ in ("builtins", "collections", "types"):

@@ -397,7 +397,7 @@ def _origin_of(obj: Any) -> str:
 
 
 def _summary(obj: Any) -> str:
-    """Return the first line of what an object says about itself."""
+    """Return the first line of an object's summary, or of its docstring if it has no summary."""
     text = getattr(obj, "summary", None) or getattr(obj, "__doc__", None) or ""
     return str(text).strip().partition("\n")[0]
 

@@ -32,7 +32,7 @@ def sampled_examples(examples: Iterable[Example], samples: int) -> Iterator[Exam
 
 
 def original_example(example: Example) -> Example:
-    """The task's own example that a sample was made of."""
+    """The task's own example from which a sample was made."""
     if SAMPLE_OF not in example.groups:
         return example
     groups = {name: label for name, label in example.groups.items() if name != SAMPLE_OF}

@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 # torch has an error class for accelerators only; on a CPU the message is the only sign.
 _OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "out of memory", "not enough memory")
-# By how much the first batch is smaller than the others if the first answers should come early.
+# The first batch is smaller than the others by this factor if the first answers should come early.
 _FIRST_BATCH_DIVISOR = 4
 
 

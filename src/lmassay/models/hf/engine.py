@@ -138,7 +138,7 @@ class RequestReader(Protocol):
         """What the model reads for a blank. Raises a ModelError if it cannot be read."""
 
     def begins_text(self, request: Slot) -> bool:
-        """Whether a word in the blank has the tokens of a first word: nothing precedes it, not even a space."""
+        """Whether a word in the blank is tokenized like the first word of a text: not even a space precedes it."""
 
     def text(self, request: LogProbs) -> Any | None:
         """What the model reads for a text; None if there is nothing to score.

@@ -147,7 +147,7 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
     except Exception as error:
         # The library also reads config.json here. It may raise anything for a damaged file.
         raise DataError(f"the tokenizer in {folder} cannot be read: {folder_problem(folder, error)}") from error
-    # lmassay reports texts that are too long itself; the library would also print a warning. This marks the warning as
+    # lmassay itself reports texts that are too long; the library would also print a warning. This marks the warning as
     # already printed.
     tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
     return tokenizer

@@ -162,7 +162,7 @@ class WordTokenizer:
         for index, tokens, offsets in zip(to_split, encoded["input_ids"], encoded["offset_mapping"], strict=True):
             ids = []
             for token, (_, end) in zip(tokens, offsets, strict=True):
-                # Everything after the word before belongs to the word, even a token that is only the space.
+                # What follows _WORD_BEFORE belongs to the word, even a token that is only the space between the two.
                 if end > len(before):
                     ids.append(int(token))
             spelled[index] = tuple(ids) if self.knows(ids) else None
