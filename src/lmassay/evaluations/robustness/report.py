@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lmassay.evaluations.robustness.cut_off import cut_off_note
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -53,7 +54,7 @@ MAX_POINTS = 1500
 # Examples per run.
 MAX_EXAMPLES = 8
 # The columns of the table, in this order, if a run has them.
-_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged")
+_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged", "cut_off")
 _TITLES = {
     "success": "success",
     "s_src": "s_src (source kept)",
@@ -62,6 +63,7 @@ _TITLES = {
     "signed_drop": "signed drop",
     "turned_wrong": "right to wrong",
     "unchanged": "unchanged",
+    "cut_off": "cut off",
 }
 _CAPTION = (
     "Each cell shows a value and its interval below. Errors and unscored examples are not part of n and do not count "
@@ -70,6 +72,7 @@ _CAPTION = (
 _EXPLANATIONS = {
     "turned_wrong": "Right to wrong: the share of right answers that turn wrong; unchanged inputs are not counted.",
     "unchanged": "Unchanged: the share of inputs that the attack left unchanged.",
+    "cut_off": "Cut off: the share of inputs with an output that ended at the token limit.",
 }
 
 
@@ -91,6 +94,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
             example_blocks.append(Examples(title, hardest))
 
     blocks: list[Block] = [_table(store, records, metrics)]
+    blocks += [Note(note) for note in map(cut_off_note, records) if note]
     rates = success_figure(records)
     if rates is not None:
         blocks += figures_and_notes([rates], "middle")
@@ -113,19 +117,12 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
     for record in records:
         counts = store.count(record.id)
         cells = [name(record.label), Cell(record.model_cell, kind="text")]
-        cells += [_cell(metric, record.result(metric)) for metric, _ in metrics]
+        cells += [measured(record.result(metric)) for metric, _ in metrics]
         cells += [count(counts["scored"]), count(counts["error"]), count(counts["unscored"])]
         rows.append(TableRow(cells))
     caption = [_CAPTION]
     caption += [_EXPLANATIONS[metric] for metric, _ in metrics if metric in _EXPLANATIONS]
     return Table(" ".join(caption), [header], [Body(rows)])
-
-
-def _cell(metric: str, result: Result | None) -> Cell:
-    """A value with its interval. The share of unchanged inputs describes the data and has no interval here."""
-    if metric == "unchanged" and result is not None:
-        return Cell(value_text(result, 3))
-    return measured(result)
 
 
 def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
