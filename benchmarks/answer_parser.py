@@ -115,9 +115,10 @@ def first(answer: Answer) -> str:
     if letter:
         return letter[1].upper()
     text = answer.answer.lower()
-    places = {text.find(choice): letter for letter, choice in lowered(answer.a, answer.b, answer.c).items()}
-    places.pop(-1, None)
-    return places[min(places)] if places else "-"
+    letter_at = {text.find(choice): letter for letter, choice in lowered(answer.a, answer.b, answer.c).items()}
+    # -1 means that the text does not contain the choice.
+    letter_at.pop(-1, None)
+    return letter_at[min(letter_at)] if letter_at else "-"
 
 
 RULES: dict[str, Callable[[Answer], str]] = {
@@ -153,9 +154,9 @@ def ask_model() -> Iterator[Answer]:
         text = "".join(prompt.text(item.context, item.question, item.choices))
         requests.append(Generate(messages=(("user", text),), max_tokens=max_tokens))
     responses = dict(SmolLM2().generate(requests))
-    for place, (item, prompt, max_tokens) in enumerate(asked):
+    for index, (item, prompt, max_tokens) in enumerate(asked):
         a, b, c = item.choices
-        yield Answer(item.id, str(prompt.id), str(max_tokens), item.question, a, b, c, responses[place].text)
+        yield Answer(item.id, str(prompt.id), str(max_tokens), item.question, a, b, c, responses[index].text)
 
 
 # --- the file of answers ----------------------------------------------------------------------------------------------

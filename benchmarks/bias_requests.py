@@ -4,7 +4,7 @@
 
 A server in a separate process answers each call after 20 ms, and every 50th call with 429 and `Retry-After: 0.2`. The
 ideal time is what this latency and the concurrency allow. It is measured with bare sockets, one per parallel request,
-which send the same bytes and ignore the answers. The questions go out in parts of about 2,000, and the bare sockets
+which send the same bytes and ignore the answers. The questions are sent in parts of about 2,000, and the bare sockets
 are measured before and after each part, because the latency of a shared machine changes within a minute. For
 comparison, the openai SDK (pip install openai) sends the same questions with its own retries.
 Exits with 1 if the first concurrency takes more than 1.3 times its ideal. A request costs the client 2 to 3 ms of CPU

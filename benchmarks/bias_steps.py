@@ -173,7 +173,7 @@ class Transcription:
                 choices.append(unknown if choice == UNKNOWN else choice)
             answer = unknown if sample["answer"] == UNKNOWN else sample["answer"]
             for rotation in range(3):
-                choice_of_letter = {letter: choices[(rotation - place) % 3] for place, letter in enumerate("ABC")}
+                choice_of_letter = {letter: choices[(rotation - index) % 3] for index, letter in enumerate("ABC")}
                 row = {**sample, "sample_id": f"{sample['sample_id']}-{rotation}", "answer": answer, **choice_of_letter}
                 row["choices"] = str(list(choice_of_letter.values()))
                 row["answer_abc"] = [letter for letter in choice_of_letter if choice_of_letter[letter] == answer][-1]
@@ -209,8 +209,8 @@ class Transcription:
         guids = np.array([row["guid"] for row in answers], dtype=object)
         questions = rows_of(self.files.tsv)
         for row in questions:
-            (place,) = np.flatnonzero(guids == row["sample_id"])
-            prediction = answers[place]["prediction"]
+            (index,) = np.flatnonzero(guids == row["sample_id"])
+            prediction = answers[index]["prediction"]
             row["prediction"] = row[prediction] if prediction in ("A", "B", "C") else prediction
         written(self.folder / "collected.tsv", questions)
 

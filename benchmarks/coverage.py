@@ -311,14 +311,14 @@ def errors(data_sets: int, rng: np.random.Generator) -> bool:
     narrowed: dict[str, int] = {}
     most: dict[str, float] = {}
     for sizes, hits in data_for_errors(max(data_sets // 5, 100), rng):
-        places = np.flatnonzero(hits)
-        variants = np.repeat(hits[None, :], len(places) + 1, axis=0)
-        variants[np.arange(1, len(places) + 1), places] -= 1
+        indices = np.flatnonzero(hits)
+        variants = np.repeat(hits[None, :], len(indices) + 1, axis=0)
+        variants[np.arange(1, len(indices) + 1), indices] -= 1
         for name in ("new", "old", "t (CR2, BM)"):
             low, high = (np.clip(end, 0, 1) for end in RULES[name](variants, sizes))
             rise = low[1:] - low[0]
             narrowing = (high[1:] - low[1:]) < 0.95 * (high[0] - low[0])
-            tried[name] = tried.get(name, 0) + len(places)
+            tried[name] = tried.get(name, 0) + len(indices)
             raised[name] = raised.get(name, 0) + int((rise > 1e-9).sum())
             narrowed[name] = narrowed.get(name, 0) + int(narrowing.sum())
             most[name] = max(most.get(name, 0.0), float(rise.max()))

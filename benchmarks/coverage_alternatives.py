@@ -195,10 +195,10 @@ def _posterior(hits: NDArray[np.int64], sizes: NDArray[np.int64]) -> Floats:
 
     def sum_over_clusters(counts: NDArray[np.int64], parameters: Floats) -> Floats:
         """Σ log Γ(count + parameter) - log Γ(parameter), computed once for each number of answers."""
-        values, places = np.unique(counts, return_inverse=True)
+        values, indices = np.unique(counts, return_inverse=True)
         table = gammaln(values[:, None] + parameters.ravel()) - gammaln(parameters.ravel())
         frequencies = np.zeros((len(counts), len(values)))
-        np.add.at(frequencies, (np.arange(len(counts))[:, None], places.reshape(counts.shape)), 1.0)
+        np.add.at(frequencies, (np.arange(len(counts))[:, None], indices.reshape(counts.shape)), 1.0)
         return np.asarray((frequencies @ table).reshape(len(counts), *parameters.shape))
 
     # The grid of rates is symmetric, so that the parameters of wrong answers are those of right ones in reverse.
@@ -349,12 +349,12 @@ def _coverage(rule: Interval, hits: Floats, sizes: Floats, rate: float) -> float
 
 def _add_errors(findings: Findings, rule: Interval, hits: Floats, sizes: Floats) -> None:
     """Turn one right answer wrong, in every cluster in turn."""
-    places = np.flatnonzero(hits)
-    variants = np.repeat(hits[None, :], len(places) + 1, axis=0)
-    variants[np.arange(1, len(places) + 1), places] -= 1
+    indices = np.flatnonzero(hits)
+    variants = np.repeat(hits[None, :], len(indices) + 1, axis=0)
+    variants[np.arange(1, len(indices) + 1), indices] -= 1
     low, high = (np.clip(end, 0, 1) for end in rule(variants, sizes))
     rises = low[1:] - low[0]
-    findings.errors += len(places)
+    findings.errors += len(indices)
     findings.raised += int((rises > 1e-9).sum())
     findings.raised_by = max(findings.raised_by, float(rises.max()))
     findings.narrowed += int(((high[1:] - low[1:]) < 0.95 * (high[0] - low[0])).sum())

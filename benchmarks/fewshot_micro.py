@@ -54,7 +54,7 @@ def compare(name: str, net: Network, micro_batches: int, repeats: int) -> bool:
     update = next(batches(len(items), 16, 42))
     groups: list[list[int]] = []
     for group in by_length([items[index] for index in update], MICRO_BATCH):
-        groups.append([update[place] for place in group])
+        groups.append([update[index] for index in group])
     step = max(1, len(groups) // micro_batches)
     groups = groups[::step][:micro_batches]
     our_losses: list[Loss] = []

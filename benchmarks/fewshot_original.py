@@ -26,6 +26,7 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 EVAL_BATCH = 32
+# Examples in a micro-batch, and micro-batches in an update.
 MICRO_BATCH, GATHERED = 4, 4
 LEARNING_RATE, WEIGHT_DECAY, EPSILON, MAX_NORM = 1e-5, 0.01, 1e-8, 1.0
 
@@ -41,8 +42,8 @@ class Padded:
     """1 at the mask, -1 elsewhere."""
     labels: torch.Tensor
 
-    def at(self, places: Sequence[int]) -> Padded:
-        chosen = (part[list(places)] for part in (self.ids, self.types, self.attention, self.masks, self.labels))
+    def at(self, indices: Sequence[int]) -> Padded:
+        chosen = (part[list(indices)] for part in (self.ids, self.types, self.attention, self.masks, self.labels))
         return Padded(*chosen)
 
     def __len__(self) -> int:
@@ -52,6 +53,7 @@ class Padded:
 def read(task: NluTask, tokenizer: Any, examples: Sequence[InputExample]) -> Padded:
     """Tokenize examples without using the cache of an earlier call, as the original does."""
     tokens._CACHES.pop(tokenizer, None)
+    # A pattern-verbalizer pair turns an example into a text with a mask.
     pvp = task.pvp(tokenizer, max_seq_length=WINDOW)
     columns: list[list[list[int]]] = [[], [], [], []]
     for example in examples:
@@ -137,8 +139,8 @@ class Original:
         for update in range(1, self.max_steps + 2):
             set_rate(optimiser, linear(update - 1, self.max_steps, 0))
             pet.module.train()
-            for places in islice(drawn, GATHERED):
-                (pet.loss(data.at(places)) / GATHERED).backward()
+            for indices in islice(drawn, GATHERED):
+                (pet.loss(data.at(indices)) / GATHERED).backward()
             torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
             optimiser.step()
             optimiser.zero_grad()

@@ -91,7 +91,7 @@ def ours(model: HuggingFace, request: Train) -> tuple[dict[str, Any], dict[str, 
 def theirs(folder: Path, name: str, request: Train, updates: int) -> Trained:
     task = task_of(name)
     labelled = trainer.labelled_examples(task, request.spec["labelled"])
-    train, dev = ([labelled[place] for place in request.spec[part]] for part in ("train", "dev"))
+    train, dev = ([labelled[index] for index in request.spec[part]] for part in ("train", "dev"))
     original = Original(folder, task, folder.with_name("checkpoint"), max_steps=updates - 1, every=EVERY)
     return original.run(train, dev, trainer.test_examples(task, request.spec))
 

@@ -173,12 +173,12 @@ def stated_drops(tested: Tested, design: Design, threshold: float) -> Floats:
 # --- the real gate, on a few data sets --------------------------------------------------------------------------------
 
 
-def sides(changes: Changes, design: Design, place: int) -> tuple[Side, Side]:
+def sides(changes: Changes, design: Design, index: int) -> tuple[Side, Side]:
     """Return two runs with these changes; scores that do not change are 1 in both."""
     before: list[float] = []
     after: list[float] = []
     labels: list[str] = []
-    counts = zip(changes.risen[place].tolist(), changes.fallen[place].tolist(), strict=True)
+    counts = zip(changes.risen[index].tolist(), changes.fallen[index].tolist(), strict=True)
     sizes = design.sizes.tolist() if design.is_clustered else [design.rows]
     for cluster, ((risen, fallen), size) in enumerate(zip(counts, sizes, strict=True)):
         before += [0.0] * risen + [1.0] * (size - risen)
@@ -205,14 +205,14 @@ def disagreements(
     texts = []
     conditions = [parse_condition(f"accuracy<{-threshold}"), parse_condition(f"accuracy>{-threshold}", "pass only if")]
     fails, passes = tested.p_below(-threshold) < ALPHA, tested.p_above(-threshold) < ALPHA
-    for place in range(count):
-        base, new = sides(changes, design, place)
+    for index in range(count):
+        base, new = sides(changes, design, index)
         fail_if, pass_only_if = judge(conditions, [(base, new)], compare_runs(base, [new], ["accuracy"])).checks
-        same_drop = fail_if.detectable is None or abs(fail_if.detectable - drops[place]) < 1e-3
-        if (fail_if.state == "fail") != fails[place] or (pass_only_if.state == "pass") != passes[place]:
+        same_drop = fail_if.detectable is None or abs(fail_if.detectable - drops[index]) < 1e-3
+        if (fail_if.state == "fail") != fails[index] or (pass_only_if.state == "pass") != passes[index]:
             texts.append(f"{design.name}, threshold {threshold}: {fail_if.why} / {pass_only_if.why}")
         elif not same_drop:
-            texts.append(f"{design.name}, threshold {threshold}: states {fail_if.detectable}, not {drops[place]}")
+            texts.append(f"{design.name}, threshold {threshold}: states {fail_if.detectable}, not {drops[index]}")
     return texts
 
 

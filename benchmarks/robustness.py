@@ -157,10 +157,10 @@ def measure(metric: Metric, hyps: list[str], refs: list[str]) -> float:
 
 def score_one_by_one(metric: Metric, hyps: list[str], refs: list[str]) -> Scores:
     scores = np.empty(len(hyps))
-    for place, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
-        scores[place] = metric.reference(hyp, ref)
-        if place % 1000 == 0:
-            print(f"\rsacrebleu {metric.name}: {place} of {len(hyps)}", end="", file=sys.stderr, flush=True)
+    for index, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
+        scores[index] = metric.reference(hyp, ref)
+        if index % 1000 == 0:
+            print(f"\rsacrebleu {metric.name}: {index} of {len(hyps)}", end="", file=sys.stderr, flush=True)
     print("\r" + " " * 40 + "\r", end="", file=sys.stderr, flush=True)
     return scores
 
@@ -210,8 +210,8 @@ def made_up_pairs(count: int) -> list[tuple[str, str]]:
         ref = " ".join(chance.choices(words, k=chance.randint(5, 35))) + "."
         letters = list(ref)
         for _ in range(chance.randint(1, 6)):
-            place = chance.randrange(len(letters) - 1)
-            letters[place : place + 2] = letters[place + 1], letters[place]
+            index = chance.randrange(len(letters) - 1)
+            letters[index : index + 2] = letters[index + 1], letters[index]
         pairs.append(("".join(letters), ref))
     return pairs
 

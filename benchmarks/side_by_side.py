@@ -68,15 +68,15 @@ def write_inputs(folder: Path, copies: int, lines: int) -> None:
 def repeated(table: bytes, copies: int, column: str) -> bytes:
     """Return a TSV file with many copies of its rows, which have different template numbers in their ids."""
     header, *rows = csv.reader(io.StringIO(table.decode(), newline=""), delimiter="\t")
-    place = header.index(column)
+    index = header.index(column)
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, delimiter="\t")
     writer.writerow(header)
     for copy in range(copies):
         for row in rows:
-            category, template, rest = row[place].split("-", 2)
+            category, template, rest = row[index].split("-", 2)
             number = int(template[:-1]) + 100 * copy
-            writer.writerow([*row[:place], f"{category}-{number:03}{template[-1]}-{rest}", *row[place + 1 :]])
+            writer.writerow([*row[:index], f"{category}-{number:03}{template[-1]}-{rest}", *row[index + 1 :]])
     return stream.getvalue().encode()
 
 

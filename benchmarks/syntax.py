@@ -93,8 +93,8 @@ def ours(sentences: Sequence[str], threads: int, **policy: Any) -> tuple[list[fl
     def score() -> list[float]:
         responses = dict(ask(model, "logprobs", [LogProbs("", sentence) for sentence in sentences]))
         totals = []
-        for place in range(len(sentences)):
-            answer = responses[place].answer
+        for index in range(len(sentences)):
+            answer = responses[index].answer
             assert isinstance(answer, Continuation)
             totals.append(answer.total)
         return totals
@@ -187,12 +187,12 @@ class Procedure:
             logits = self._last_logits([left for left, *_ in batch])
             hits += self._tse(logits, batch)
             new = []
-            for place, (left, *_) in enumerate(batch):
+            for index, (left, *_) in enumerate(batch):
                 if left not in seen:
                     seen.add(left)
-                    new.append(place)
+                    new.append(index)
             if new:
-                scores += self._weighted(logits[new], [batch[place][3] for place in new], equal)
+                scores += self._weighted(logits[new], [batch[index][3] for index in new], equal)
         return float(np.nanmean(scores)), float(np.mean(hits))
 
     def _last_logits(self, lefts: Sequence[str]) -> torch.Tensor:

@@ -98,7 +98,7 @@ def _shortened(text: str) -> Markup:
 
 
 def write_report(folder: Path, records: Sequence[RunRecord], path: Path) -> Path:
-    """Write a report about runs; the suffix of the file determines the format."""
+    """Write a report about runs; the ending of the file name determines the format."""
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file, such as {path / 'report.html'}")
     from lmassay.reporting.report_text import format_of, report_text

@@ -366,7 +366,7 @@ class Run:
         return report_figures(self.folder, [self.record])
 
     def report(self, path: str | Path) -> Path:
-        """Write a report; the suffix of the file determines the format: .html, .md, .tex or .csv."""
+        """Write a report; the ending of the file name determines the format: .html, .md, .tex or .csv."""
         return display.write_report(self.folder, [self.record], Path(path))
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -481,7 +481,7 @@ class Runs(list[Run]):
         return report_figures(self._folder(), [run.record for run in self])
 
     def report(self, path: str | Path) -> Path:
-        """Write a report; the suffix of the file determines the format: .html, .md, .tex or .csv."""
+        """Write a report; the ending of the file name determines the format: .html, .md, .tex or .csv."""
         return display.write_report(self._folder(), [run.record for run in self], Path(path))
 
     def _folder(self) -> Path:

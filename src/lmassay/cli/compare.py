@@ -98,11 +98,11 @@ def compare() -> None:
 
     The table shows the difference NEW - BASE, its confidence interval and a paired test.
 
-    Two options turn the command into a gate for CI: a check whose exit code can fail a build. --fail-if
-    exits with 1 if there is evidence that its condition holds, such as a drop beyond the threshold, otherwise with 0.
-    --pass-only-if exits with 0 if there is evidence that its condition holds, such as no drop beyond the threshold,
-    otherwise with 1. Both exit with 2 if the data do not allow a judgement. The p-values of --fail-if are adjusted for
-    the number of conditions and runs.
+    Two options turn the command into a gate for CI: a check whose exit code can fail a build. --fail-if exits with 1 if
+    there is evidence that its condition holds, such as a drop beyond the threshold, otherwise with 0. --pass-only-if
+    exits with 0 if there is evidence that its condition holds, such as no drop beyond the threshold, otherwise with 1.
+    Both exit with 2 if the data do not allow a judgement. The p-values of --fail-if are adjusted for the number of
+    conditions and runs.
 
     To let the gate judge every run of a sweep, write "latest" for both BASE and NEW and name the results folder of
     BASE with --base-results.

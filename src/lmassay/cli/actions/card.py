@@ -57,7 +57,7 @@ from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
 from lmassay.types.wording import run_title
 
-_PAGE_SUFFIXES = (".html", ".htm")
+_PAGE_ENDINGS = (".html", ".htm")
 DEFAULT_LANGUAGE = CardRequest("standard").language
 
 
@@ -168,7 +168,7 @@ def _fetch_default() -> None:
 
 def _check_target(output: Path) -> None:
     """Check before the work begins that the page can be written."""
-    if output.is_dir() or output.suffix.lower() not in _PAGE_SUFFIXES:
+    if output.is_dir() or output.suffix.lower() not in _PAGE_ENDINGS:
         raise UserError(
             f"-o {output}: the card is an HTML page; give a file that ends in .html "
             "(`lmassay report` writes other formats)"
@@ -332,7 +332,9 @@ def _print_references(card_headlines: Sequence[Headline]) -> None:
             if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
                 same_number.append(headline)
         for references in reference_lists(same_number):
-            rows = [[f"> {label}" if is_own else label, value] for label, value, is_own in references.rows]
+            rows = []
+            for label, value, is_own in references.rows:
+                rows.append([f"> {label}" if is_own else label, value])
             click.echo()
             print_table(f"Compare: {references.title}", ("", "value"), rows, right=(1,), whole=(0,))
             if references.sources:

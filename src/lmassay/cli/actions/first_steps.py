@@ -71,6 +71,7 @@ def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
                 if error.commands:
                     commands += [command for command in error.commands if command not in commands]
                 else:
+                    # Called even if there is a message already: an error about the model is raised.
                     text = _one_line(error)
                     message = message or text
     return Missing(tuple(commands), message)

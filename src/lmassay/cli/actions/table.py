@@ -87,18 +87,18 @@ def _print(results_table: RunTable) -> None:
 
 def _writer(output: Path, label: str) -> Callable[[RunTable], str]:
     """Return the function that turns a table into text, in the format that the ending of the file stands for."""
-    suffix = output.suffix.lower()
-    if suffix == ".tex":
+    ending = output.suffix.lower()
+    if ending == ".tex":
         from lmassay.reporting.formats.latex import floating_table
 
         return lambda results_table: floating_table(results_table.block(), label)
-    if suffix == ".md":
+    if ending == ".md":
         from lmassay.reporting.formats.markdown import table_text
 
         return lambda results_table: table_text(results_table.block())
-    if suffix == ".csv":
+    if ending == ".csv":
         return RunTable.csv
-    if suffix in (".html", ".htm"):
+    if ending in (".html", ".htm"):
         return _as_page
     raise UserError(f"-o {output}: the name must end in .tex, .md, .csv or .html")
 
