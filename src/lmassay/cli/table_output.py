@@ -138,9 +138,14 @@ class _ColumnSpace:
 
     least: int
     """The width below which the column cannot be read."""
-    full: int
-    """The width in which no cell is wrapped."""
+    useful: Sequence[int]
+    """The widths in which some cell is just not wrapped, in ascending order."""
     is_numeric: bool
+
+    @property
+    def full(self) -> int:
+        """The width in which no cell is wrapped."""
+        return self.useful[-1]
 
 
 def _column_space(cells: Sequence[str], is_numeric: bool, is_whole: bool) -> _ColumnSpace:
@@ -149,34 +154,38 @@ def _column_space(cells: Sequence[str], is_numeric: bool, is_whole: bool) -> _Co
     Columns that must stay whole need their full width. Numbers are never broken, and an interval only between its two
     ends. Other text is wrapped between words; a word that is longer than the minimum width may be broken.
     """
-    full = least = 0
+    widths_of_cells: set[int] = set()
+    least = 0
     for cell in cells:
-        for line in cell.split("\n"):
-            full = max(full, cell_len(line))
-            if is_whole:
-                continue
+        lines = cell.split("\n")
+        widths_of_cells.add(max(map(cell_len, lines)))
+        for line in lines:
             least = max([least, *map(cell_len, line.split())])
+    useful = sorted(widths_of_cells)
     if is_whole:
-        least = full
+        least = useful[-1]
     elif not is_numeric:
         least = min(least, _MIN_TEXT_WIDTH)
-    return _ColumnSpace(least, full, is_numeric)
+    return _ColumnSpace(least, useful, is_numeric)
 
 
 def _widths(columns: Sequence[_ColumnSpace], available: int) -> list[int] | None:
     """Return the width of each column so that all fit; None if they cannot.
 
-    Numbers get the room they need first, from left to right; texts share what is left.
+    Numbers get the room they need first, from left to right, or as much of it as helps; texts share what is left.
     """
     widths = [column.least for column in columns]
     free = available - sum(widths) - _COLUMN_GAP * (len(columns) - 1)
     if free < 0:
         return None
     for index, column in enumerate(columns):
-        missing = column.full - column.least
-        if column.is_numeric and missing <= free:
-            widths[index] = column.full
-            free -= missing
+        if not column.is_numeric:
+            continue
+        # If there is no room for a long remark in place of a number, the numbers themselves may still fit.
+        for width in column.useful:
+            if 0 < width - widths[index] <= free:
+                free -= width - widths[index]
+                widths[index] = width
     growing: list[int] = []
     for index, column in enumerate(columns):
         if not column.is_numeric and widths[index] < column.full:

@@ -43,7 +43,8 @@ class RunProgress:
         90.0
         """
         done_here = self.done - self.done_before
-        if self.total is None or done_here <= 0 or self.updated <= self.began:
+        # A fraction of an example says too little: its first requests also load the model.
+        if self.total is None or done_here < 1 or self.updated <= self.began:
             return None
         return (self.updated - self.began) / done_here * max(self.total - self.done, 0)
 

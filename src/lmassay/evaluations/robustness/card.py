@@ -203,9 +203,10 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     if clean.value is not None:
         title = "right answers without attack" if has_right_and_wrong else "score without attack"
         further_values.append(f"{title}: {value_with_interval(clean)}")
-    if unchanged:
-        further_values.append(f"unchanged inputs, which are not counted: {unchanged:,}")
     further_values += _sample_note(records[0])
+    attacked_inputs = counted(result.n, "attacked input")
+    if unchanged:
+        attacked_inputs += f" ({unchanged:,} unchanged left out)"
     references: list[ReferenceTable] = []
     if _asks_questions(records[0]):
         guessing = ReferenceRow("guessing among three choices", 1 / 3)
@@ -214,7 +215,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         evaluation=evaluation,
         metric="success",
         result=result,
-        scope=f"{result.n:,} attacked inputs, {counted(len(records), 'attack')}",
+        scope=f"{attacked_inputs}, {counted(len(records), 'attack')}",
         details=further_values,
         meaning=_meaning(records[0], has_right_and_wrong),
         limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmassay.errors import UserError
+from lmassay.plugins.evaluations import variation_of
 from lmassay.reporting.blocks import Block, Figure, Figures, Folded, Heading, Note, Section
 from lmassay.reporting.comparison_tables import differences_table, ranking_table
 from lmassay.reporting.numbers import unscored_text
@@ -13,6 +14,7 @@ from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.run_table import TableLayout, run_table
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
+from lmassay.reporting.variants import group_variants
 from lmassay.statistics import ALPHA
 from lmassay.statistics.comparison import Comparison, compare_runs, pairing_of
 from lmassay.statistics.pairing import share_examples
@@ -163,12 +165,24 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
         yield differences_table(rows, pairing, section.comparison_note)
         sides = [base, *comparable]
         names = {side.record.id: side.name for side in sides}
-        ranking = ranking_table(rankings(sides, rows, ALPHA), names.__getitem__, ALPHA)
+        ranking: list[Block] = []
+        if not _has_pooled_variants([side.record for side in sides]):
+            ranking = ranking_table(rankings(sides, rows, ALPHA), names.__getitem__, ALPHA)
         if ranking:
             yield Heading("Against the best")
             yield from ranking
     if unrelated:
         yield Note(f"Not compared with {base.name}, because they share no example with it: {', '.join(unrelated)}.")
+
+
+def _has_pooled_variants(records: Sequence[RunRecord]) -> bool:
+    """Return whether some of the runs are variants of one question whose results are pooled, such as several attacks.
+
+    They are not rivals: the "best" of several attacks would be the weakest one.
+    """
+    if not variation_of(records[0]).pooled:
+        return False
+    return any(len(variants) > 1 for variants in group_variants(records))
 
 
 def _share_scores(scored_ids: Mapping[str, set[str]], other: Side) -> bool:
