@@ -41,7 +41,7 @@ class QuestionText:
 
     @property
     def lines(self) -> int:
-        """The number of questions; the name is that of the property of :class:`ParallelText`."""
+        """The number of questions. The task also uses :class:`ParallelText`, which has a property of the same name."""
         return len(self._questions)
 
     def rows(self) -> Iterator[Mapping[str, str]]:
@@ -55,7 +55,7 @@ class QuestionText:
 
 
 def drawn_questions(questions: Sequence[PublishedQuestion], limit: int | None, seed: int) -> list[PublishedQuestion]:
-    """Draw one question of each template; of these, take equally many from each category as far as possible."""
+    """Draw one question of each template; of these, take ``limit``, equally many from each category if possible."""
     by_template: dict[str, list[PublishedQuestion]] = {}
     for question in questions:
         by_template.setdefault(question.template, []).append(question)

@@ -365,6 +365,7 @@ class Robustness(Task):
         return self._batches_from_files(model, positions)
 
     def _batches_from_files(self, model: StoredAnswers | None, positions: range) -> Iterator[RowBatch]:
+        """Yield batches of scored rows; ``model`` is None if only the source side is evaluated."""
         texts: Iterator[Mapping[str, list[str]]] = repeat({})
         if self._paths():
             text = self._text()
@@ -523,6 +524,7 @@ class Robustness(Task):
         return signature
 
     def _paths(self) -> dict[str, Path]:
+        """Role → file, for the files that the task has."""
         adversarial = self._attack.file if self._attack is not None else None
         paths = {"src": self._src, "adv_src": adversarial, "ref": self._ref}
         return {role: path for role, path in paths.items() if path is not None}
@@ -544,6 +546,7 @@ class Robustness(Task):
                 yield self._maker.changes(row["src"], index)
 
     def _text(self) -> ParallelText | QuestionText:
+        """The texts of the task, which are opened when they are first needed."""
         if self._opened is None:
             if self._question_spec is not None:
                 self._opened = QuestionText(self._question_spec, self._sample, self._sample_seed)
@@ -667,6 +670,7 @@ class Robustness(Task):
             raise PluginError(f"{file}, line {lines[error.pair - 1]}: {error.message}") from error
 
     def _success(self, columns: Mapping[str, Column]) -> NDArray[np.bool_]:
+        """Which candidates succeed by TEAPOT's criterion."""
         with_reference = "d_tgt" in columns
         target = columns["d_tgt"] if with_reference else columns["s_tgt"]
         return criterion.success(columns["s_src"], target, self.success_threshold, with_reference=with_reference)
@@ -788,6 +792,7 @@ def _groups(inputs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _change_labels(sources: Sequence[str], adversarial: Sequence[str]) -> list[str]:
+    """For each pair of lines, whether the attack changed the input: a label of the group ``GROUP``."""
     labels = []
     for source, attacked in zip(sources, adversarial, strict=True):
         labels.append(UNCHANGED if attacked == source else CHANGED)
@@ -862,7 +867,7 @@ def signed_drop(table: ScoreTable, settings: Settings) -> Result:
     # The drop is 1 minus a ratio of sums. The delta method linearises it: each sentence contributes one value, and the
     # mean of these values is the drop itself.
     contributions = drop + (out - adv - drop * out) / float(out.mean())
-    # If no score is negative, the mean score can fall to 0 at most, which is a relative drop of 1.
+    # If no score is negative, the mean score cannot fall below 0, so the relative drop is at most 1.
     largest_drop = 1.0 if float(adv.min()) >= 0 else None
     # The linearised value of a sentence whose score did not change is not 0. It must still count as unchanged when the
     # interval is computed, as it would for a plain difference of scores.

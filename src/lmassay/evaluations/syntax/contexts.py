@@ -131,6 +131,7 @@ def gather_contexts(
 
 
 def _blanked_rows(rows: Rows, options: ContextOptions) -> tuple[list[BlankedRow], list[DroppedRow]]:
+    """Return the rows with a blank, and the rows that are dropped because they have none."""
     blanked_rows: list[BlankedRow] = []
     dropped: list[DroppedRow] = []
     for construction, row, pair in rows:
@@ -181,6 +182,7 @@ def _number(row: BlankedRow, number_of_form: Mapping[str, Number], inferred: Inf
 
 
 def _named_noun(pair: MinimalPair, cluster: str) -> str:
+    """Return the noun, or the value of the field ``cluster``, that the data state; else an empty text."""
     if cluster == "none":
         return ""
     field_name = cluster

@@ -205,6 +205,7 @@ def _request_order(sample: LogSample) -> tuple[int, int] | None:
 
 
 def _is_right(sample: LogSample) -> bool:
+    """Return True if the good sentence is more probable."""
     likelihoods = sample.log_likelihoods()
     order = _request_order(sample)
     assert likelihoods is not None
@@ -222,6 +223,7 @@ def _pair(sample: LogSample) -> MinimalPair:
 
 
 def _id(sample: LogSample, task: str) -> str:
+    """Return the id of the pair's example."""
     logged_id = sample.metadata.get("id")
     if logged_id:
         return str(logged_id)

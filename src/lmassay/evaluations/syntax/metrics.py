@@ -312,6 +312,7 @@ def results(table: ScoreTable, ew_names: Sequence[str], settings: Settings) -> l
 
 
 def _parts(table: ScoreTable) -> Iterator[TablePart]:
+    """Yield the parts of the data that have results: everything, numbers, constructions, and numbers in these."""
     yield TablePart("overall", np.ones(len(table), dtype=bool))
     numbers = [(label, where) for label, where in table.parts("number") if label in ("singular", "plural")]
     for label, where in numbers:
@@ -329,6 +330,7 @@ def _parts(table: ScoreTable) -> Iterator[TablePart]:
 
 
 def _mean(table: ScoreTable, metric: str, settings: Settings, part: TablePart) -> Result:
+    """Return the mean of a metric over the contexts of a part."""
     return intervals.mean_result(table, metric, settings, group=part.group, where=part.where, cluster=CLUSTER)
 
 

@@ -368,6 +368,7 @@ class Syntax(Task):
     # --- the data -----------------------------------------------------------------------------------------------------
 
     def _cutoffs_in_short(self) -> str:
+        """Return the cut-offs for the signature."""
         if (self._top, self._bottom) == (PUBLISHED_TOP, PUBLISHED_BOTTOM):
             return "published"
         return ",".join(f"{cutoff:g}" for cutoff in [*self._top, *self._bottom]) or "none"
@@ -391,6 +392,7 @@ class Syntax(Task):
 
     @cached_property
     def _gathered(self) -> tuple[list[VerbContext], list[DroppedRow]]:
+        """The contexts of the data, and the rows that cannot be scored."""
         is_sample = bool(self._max_per_file or self._max_rows)
         if not is_sample:
             return self._gather(all_rows=None)
@@ -464,6 +466,7 @@ class Syntax(Task):
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def _score_contexts(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        """Return the scores of contexts; ``responses`` has one or two answers for each of them."""
         logprobs = _stacked(responses, "logprobs")
         assert logprobs is not None
         masses_above = masses_below = None
@@ -530,6 +533,7 @@ class Syntax(Task):
         masses_below: Floats | None,
         examples: Sequence[Example],
     ) -> metrics.LemmaForms:
+        """Arrange the answers by lemma; with ``compat: released``, only lemmas that the released program counts."""
         singular, plural = self._lemma_indices
         is_plural = np.array([example.reference == "plural" for example in examples])
         if self._compat == "released":

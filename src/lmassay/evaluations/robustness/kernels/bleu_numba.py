@@ -89,6 +89,7 @@ def _prepared(texts: Sequence[str]) -> JoinedTexts:
 
 
 def _unescaped(text: str) -> str:
+    """The text with 13a's replacements: markup, line breaks and HTML entities."""
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     return text.replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
 
@@ -115,6 +116,7 @@ def _score_all(
     zero_without_match: bool,
     scores: Scores,
 ) -> None:
+    """Compute the score of every pair, in per cent, and write it to ``scores``."""
     # All buffers are allocated once, for the longest text of the chunk.
     longest_hyp = np.max(np.diff(hyp_starts))
     longest_ref = np.max(np.diff(ref_starts))
@@ -145,6 +147,7 @@ def _score_all(
 
 @part
 def _make_tokens(characters: int) -> TokenizedTexts:
+    """Allocate space for the tokens of a text with this many characters."""
     return TokenizedTexts(
         np.empty(characters, dtype=np.uint32),
         np.empty(characters, dtype=np.uint32),
@@ -154,6 +157,7 @@ def _make_tokens(characters: int) -> TokenizedTexts:
 
 @part
 def _make_vocabulary(characters: int) -> Vocabulary:
+    """Allocate a vocabulary for a reference with this many characters."""
     size = table_size(characters)
     return Vocabulary(np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.uint64))
 
@@ -210,6 +214,7 @@ def _hash(codes: Codes, start: Unsigned, end: Unsigned) -> Unsigned:
 
 @part
 def _equal(codes: Codes, start: Unsigned, end: Unsigned, ref: Codes, ref_start: Unsigned, ref_end: Unsigned) -> bool:
+    """Whether a token is equal to a token of the reference."""
     if end - start != ref_end - ref_start:
         return False
     # A plain loop, because numba compiles it to machine code.
@@ -248,6 +253,7 @@ def _find(
 def _number_ref_tokens(
     ref: Codes, tokens: TokenizedTexts, count: Unsigned, vocabulary: Vocabulary, stamp: Unsigned, mask: Unsigned
 ) -> None:
+    """Give each token of the reference its symbol: 1 plus the index of the first equal token."""
     hashes, entries = vocabulary
     starts, ends, symbols = tokens
     for token in range(count):
@@ -269,6 +275,7 @@ def _number_hyp_tokens(
     stamp: Unsigned,
     mask: Unsigned,
 ) -> None:
+    """Give each token of the hypothesis the symbol of an equal token of the reference, or _ABSENT."""
     entries = vocabulary.entries
     starts, ends, symbols = tokens
     for token in range(count):
@@ -281,6 +288,7 @@ def _number_hyp_tokens(
 
 @part
 def _list_all(positions: Indices, count: Unsigned) -> None:
+    """Fill ``positions`` with 0, 1, 2, …, ``count`` - 1."""
     for position in range(count):
         positions[position] = position
 

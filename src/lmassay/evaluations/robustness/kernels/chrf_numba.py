@@ -51,6 +51,7 @@ def _score_all(
     factor: float,
     scores: Scores,
 ) -> None:
+    """Compute the score of every pair and write it to ``scores``; ``factor`` is beta²."""
     longest_hyp = np.max(np.diff(hyp_starts))
     longest_ref = np.max(np.diff(ref_starts))
     table = make_table(longest_ref)
@@ -80,6 +81,7 @@ def _score_all(
 
 @part
 def _without_spaces(codes: Codes, spaces: Flags, buffer: Codes) -> Codes:
+    """Copy all characters that are not white space to ``buffer``, and return the part that they fill."""
     kept = ZERO
     for code in codes:
         # A space is written, too, and overwritten by the next character.
@@ -121,6 +123,7 @@ def _pair_off(
 
 @part
 def _list_unpaired(paired: Flags, count: int, positions: Indices) -> Unsigned:
+    """Write the positions without a partner to ``positions``, and return how many there are."""
     kept = ZERO
     for position in range(U(count)):
         positions[kept] = position

@@ -75,6 +75,7 @@ def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float
 
 
 def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
+    """Join all texts, drop white space, and number the distinct characters."""
     joined = join([*hyps, *refs], gap=" " * order)
     # The type that numpy uses for indices, so that it need not convert them at each use.
     codes = joined.codes.astype(np.intp)

@@ -160,6 +160,7 @@ def stay_separate(units: Sequence[str]) -> bool:
 
 
 def _token(units: Sequence[str], kinds: Sequence[Kind], start: int, stop: int) -> Token:
+    """The token from ``start`` to ``stop``, with its core if it is eligible."""
     not_eligible = Token(start, start, stop, stop, eligible=False)
     inner = [position for position in range(start, stop) if kinds[position] in ("letter", "number")]
     if not inner or not _MARKUP.isdisjoint(units[start:stop]):

@@ -84,12 +84,14 @@ def longer(syllable: str, finals: str = _PLAIN_FINALS) -> list[str]:
 
 
 def _split(syllable: str) -> Strokes:
+    """The strokes of a syllable."""
     initial_and_vowel, final = divmod(ord(syllable) - _FIRST, len(_FINALS))
     initial, vowel = divmod(initial_and_vowel, len(_VOWELS))
     return _INITIALS[initial], _strokes(_VOWELS[vowel]), _strokes(_FINALS[final])
 
 
 def _strokes(letter: str) -> str:
+    """The one or two strokes that type a letter."""
     return _PAIRS.get(letter, letter)
 
 

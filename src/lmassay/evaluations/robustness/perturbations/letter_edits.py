@@ -113,6 +113,7 @@ def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", 
 
 
 def _swaps(word: Units) -> list[WordEdit]:
+    """Edits that swap two unequal neighbours inside a word."""
     edits = []
     # The first and the last letter stay, as in TEAPOT: people read such words easily.
     for left in range(1, len(word) - 2):
@@ -176,6 +177,7 @@ def _added(word: Units, table: dict[str, str]) -> list[WordEdit]:
 
 
 def _single_units(graphemes: Iterable[str]) -> list[Units]:
+    """Turn graphemes into the choices of an edit, each of which is a sequence of one grapheme."""
     return [(grapheme,) for grapheme in graphemes]
 
 

@@ -165,6 +165,7 @@ def _segmenter(language: str) -> Any:
 
 
 def _swapped(one: _SpacedToken, two: _SpacedToken) -> list[_SpacedToken] | None:
+    """Two tokens with their cores swapped; None if one of them is not eligible or both have the same core."""
     if one.eligible and two.eligible and one.core != two.core:
         return [replace(one, core=two.core), replace(two, core=one.core)]
     return None
@@ -189,4 +190,5 @@ def _close_up(
 
 
 def _units(row: list[_SpacedToken]) -> list[str]:
+    """The graphemes of all tokens, including the white space between them."""
     return [unit for token in row for unit in token.units]

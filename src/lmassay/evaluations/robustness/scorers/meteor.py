@@ -79,6 +79,7 @@ class Launch:
         return [*words, str(self.jar), "-", "-", "-stdio", "-norm", "-l", self.lang, *self._paraphrases()]
 
     def _paraphrases(self) -> list[str]:
+        """The option that names the paraphrase table, if the jar would not find it by itself."""
         # The jar escapes its own path twice (a space becomes %2520), and then does not find the table next to it.
         table = self.jar.parent / "data" / f"paraphrase-{self.lang}.gz"
         needs_escaping = quote(str(table)) != str(table)
@@ -88,6 +89,7 @@ class Launch:
 
 
 def _java_options(words: Sequence[str]) -> list[str]:
+    """The options for Java that are added to a command with these words."""
     chosen = list(words)
     chosen += [os.environ.get(name, "") for name in OPTION_VARIABLES]
     # Java refuses two garbage collectors, so if the user has chosen one, we add none.
@@ -210,6 +212,7 @@ class _Process:
             thread.join(SECONDS_TO_END)
 
     def _write(self, lines: Iterable[str]) -> None:
+        """Send lines to the jar."""
         try:
             self._stdin.write("".join(f"{line}\n" for line in lines).encode())
             self._stdin.flush()
@@ -231,6 +234,7 @@ class _Process:
                 raise self._gone()
 
     def _gone(self) -> _Gone:
+        """Wait for the process to end, and return an error with the last messages that it left."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(SECONDS_TO_END)
         # When this thread has ended, all error output has been read.
@@ -274,6 +278,7 @@ class _JavaServer:
             self._process.close()
 
     def _block(self, pairs: Sequence[Pair], start: int, again: bool = True) -> list[float]:
+        """The scores of one block; if the process was killed, they are computed once more by a new one."""
         process = self._running()
         try:
             return process.scores(pairs)
@@ -290,6 +295,7 @@ class _JavaServer:
             raise
 
     def _running(self) -> _Process:
+        """The process, which is started if there is none that runs."""
         if self._process is not None and self._process.popen.poll() is not None:
             self._drop(self._process)
         if self._process is None:
@@ -300,10 +306,12 @@ class _JavaServer:
         return self._process
 
     def _drop(self, process: _Process) -> None:
+        """End a process that cannot be used any more."""
         self._process = None
         process.close()
 
     def _explain(self, gone: _Gone, pairs_done: int) -> str:
+        """The error message for the user."""
         # A failure before the first pair is about the language: its tables are missing or broken.
         moment = f"for the language '{self._launch.lang}'"
         if pairs_done or gone.killed:
@@ -312,6 +320,7 @@ class _JavaServer:
 
 
 def _hint(message: str) -> str:
+    """What to do about a failure, as far as Java's message says why it failed; otherwise empty."""
     if "OutOfMemory" in message:
         return "; give Java more memory, e.g. --java-command 'java -Xmx4G -jar'"
     if "language" in message or "paraphrase" in message:
@@ -327,6 +336,7 @@ _lock = threading.Lock()
 
 
 def _server(launch: Launch) -> _JavaServer:
+    """The server of a launch, which all scorers with the same jar, command and language share."""
     with _lock:
         return _servers.setdefault(launch, _JavaServer(launch))
 
@@ -401,6 +411,7 @@ class METEOR(Scorer):
         return cls(meteor_jar=args.meteor_jar, java_command=args.java_command)
 
     def _launch(self, lang: str | None) -> Launch:
+        """How Java is started for this language. Raises a UserError if Java, the jar or the language is missing."""
         if not lang:
             raise UserError("METEOR needs a language: --src-lang / --tgt-lang (src_lang / tgt_lang in a configuration)")
         _check_java(self._java_command)

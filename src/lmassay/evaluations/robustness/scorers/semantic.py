@@ -110,6 +110,7 @@ class Semantic(Scorer):
         return cls(encoder=args.encoder)
 
     def _name_of(self, folder: Path) -> str:
+        """The name of the encoder in the signature."""
         if self._encoder is None:
             return DEFAULT_NAME
         if isinstance(self._encoder, str) and not Path(self._encoder).expanduser().is_dir():
@@ -128,6 +129,7 @@ class Semantic(Scorer):
         return self._encoder
 
     def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The cosine of each pair, at least 0."""
         if not pairs:
             return []
         # Every distinct text is encoded once. With a fixed order, the batches and so the last bits of the scores do not

@@ -207,6 +207,7 @@ def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress)
 
 
 def _with_line(error: ScorerError, path: Path, offset: int) -> PluginError:
+    """The error with the file and the line; ``offset`` is the number of lines before the chunk."""
     if error.pair is None:
         return PluginError(f"{path}: {error.message}")
     return PluginError(f"{path}, line {offset + error.pair}: {error.message}")
@@ -242,6 +243,7 @@ def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[
 
 
 def _block(title: str, scores: criterion.Scores, args: argparse.Namespace) -> list[str]:
+    """The lines that summarize one list of scores; with --terse only its mean."""
     summary = criterion.summarise(scores)
     mean = args.scale * summary.mean
     if args.terse:

@@ -293,6 +293,7 @@ class Grammar:
         return [self._row(pair, chosen) for pair in pairs]
 
     def _row(self, pair: WrittenPair, construction: GrammarConstruction) -> dict[str, Any]:
+        """Return a pair as a row of the file, with the fields of BLiMP and refining-tse."""
         row: dict[str, Any] = {}
         row["sentence_good"] = self._sentence(pair.good)
         row["sentence_bad"] = self._sentence(pair.bad)
@@ -307,6 +308,7 @@ class Grammar:
         return {**row, **construction.factors, **pair.factors}
 
     def _sentence(self, text: str) -> str:
+        """Return the sentence as it is written: with a capital letter and an end, if the grammar says so."""
         if self.capitalise:
             text = _capitalised(text)
         # A template may end its sentences itself, for example with a question mark.

@@ -162,6 +162,7 @@ READERS = {"hangul": hangul_final}
 
 
 def _joined(left: str, right: str) -> str:
+    """Join the inflected word to the rest of its entry, which may be empty."""
     return f"{left} {right}".strip()
 
 
@@ -226,6 +227,7 @@ def read_irregular(source: GrammarSource, entries: Mapping[str, Any], features: 
 
 
 def _number(features: Features) -> Feature:
+    """Return the feature ``number``, which the English rules need."""
     feature = features.get("number")
     if feature is None or len(feature.values) != 2:
         raise GrammarMistake("English inflection needs a feature number with two values: number: {sg: -1, pl: -2}")
@@ -380,6 +382,7 @@ class _CategoryReader:
         return within(f"{self._words_key}[{index}]")
 
     def _inflected(self, names: Any) -> list[Feature]:
+        """Return the features that ``inflects`` names."""
         feature_names = texts(names) if names else []
         for name in feature_names:
             if name not in self._features:
@@ -406,6 +409,7 @@ class _CategoryReader:
         return inherent, readers
 
     def _word(self, item: Any) -> _Word:
+        """Read an entry of the list of words: its forms, and the features that are given for it."""
         lemma, details = self._lemma_and_details(item)
         forms: dict[frozenset[str], str] = {}
         own: dict[str, str] = {}
@@ -443,6 +447,7 @@ class _CategoryReader:
         return "", item
 
     def _form_key(self, name: str) -> frozenset[str]:
+        """Return the values that a form is for, such as ``plain closed``, as a key of :data:`Forms`."""
         values: list[str] = []
         for feature in self._inflects:
             values += feature.values
@@ -454,6 +459,7 @@ class _CategoryReader:
         return frozenset(parts)
 
     def _value(self, feature: str, value: str) -> str:
+        """Return a value of a feature that the words do not inflect for, after checking it."""
         values = self._features[feature].values
         if value not in values:
             raise GrammarMistake(f"'{value}' is not a value of {feature}{did_you_mean(value, values)}")

@@ -114,16 +114,19 @@ def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -
 
 
 def _hide_escaped(match: re.Match[str]) -> str:
+    """Return the noncharacter that stands for an escaped sign."""
     if match[1] not in _HIDDEN:
         raise GrammarMistake(f"a '\\' may only precede one of {' '.join(_SIGNS)}; got '{match[0]}'")
     return _HIDDEN[match[1]]
 
 
 def _unhide(text: str) -> str:
+    """Return the text with its escaped signs."""
     return text.translate(_UNHIDDEN)
 
 
 def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoice:
+    """Return a choice between texts, without superfluous spaces."""
     clean = tuple(_unhide(" ".join(text.split())) for text in texts)
     if len(set(clean)) < len(clean):
         raise GrammarMistake(f"'{'|'.join(clean)}' offers the same words twice; leave one of them out")
@@ -131,6 +134,7 @@ def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoic
 
 
 def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
+    """Parse what is inside the braces of a slot."""
     if _unhide(inside) != inside:
         raise GrammarMistake(
             f"the slot {{{_unhide(inside)}}} has a '\\'; it may only be used in words that are written as they are"
@@ -174,6 +178,7 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
 
 
 def _operand(keyword: str, words: list[str], expected: str) -> str:
+    """Remove and return the word that follows a keyword."""
     if not words or words[0] in KEYWORDS:
         raise GrammarMistake(f"'{keyword}' must be followed by {expected}")
     return words.pop(0)

@@ -179,6 +179,7 @@ class GrammarTemplate:
         return WrittenPair(good, bad, self.name, side, head.lemma, self.contrast.category.contrast, attractor, factors)
 
     def _text(self, filled: Filled) -> str:
+        """Return the sentence with these words."""
         # Formatting a pattern is faster than joining; empty choices leave double spaces, which split() removes.
         words = tuple([filled[name].text for name in self.order])
         return " ".join((self.pattern % words).split())
@@ -295,6 +296,7 @@ def compile_template(
 
 
 def _choice(choice: ParsedChoice) -> TemplateSlot:
+    """Return a choice as a slot whose category has its texts as words."""
     forms = tuple(WordForm(text, text, {}) for text in choice.texts)
     return TemplateSlot(choice.name, WordCategory(choice.name, (), (), forms), forms, recorded=choice.recorded)
 
@@ -302,6 +304,7 @@ def _choice(choice: ParsedChoice) -> TemplateSlot:
 def _compile_slot(
     slot: ParsedSlot, category_of: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> TemplateSlot:
+    """Look up the category of a slot, and turn its conditions into forms, links and slots it must differ from."""
     category = category_of[slot.name]
     feature_of_value: dict[str, str] = {}
     for known_feature in features.values():
@@ -330,6 +333,7 @@ def _compile_slot(
 def _links(
     slot: ParsedSlot, category_of: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> Iterator[AgreementLink]:
+    """Yield a link for every feature that one of the slot's ties is about."""
     here = category_of[slot.name]
     for tie in slot.ties:
         _require_slot(tie.target, slot.name, category_of)
@@ -360,6 +364,7 @@ def _links(
 
 
 def _contrast_feature(parsed: ParsedSlot, slot: TemplateSlot, features: Mapping[str, Feature]) -> str:
+    """Return the contrasted feature, after checking that it is known and determined."""
     name = parsed.contrast or ""
     if name not in features:
         raise GrammarMistake(f"there is no feature '{name}' to contrast{did_you_mean(name, features)}")

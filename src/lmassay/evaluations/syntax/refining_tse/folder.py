@@ -161,6 +161,7 @@ def _user_metric_summary(outcome: TseOutcome, name: str) -> Summary:
 
 
 def _overall(scores: Floats) -> Summary:
+    """Return the lines with the mean and the number of scores; without scores, the original's word for that."""
     present = scores[~np.isnan(scores)]
     if len(present) == 0:
         return {"Overall model score": _NO_SCORE}
@@ -323,6 +324,7 @@ def _log(outcome: TseOutcome, target: Path, store: Path, summary_by_metric: Mapp
 
 
 def _lines(summary: Summary) -> Iterator[str]:
+    """Yield the lines about a metric's output, which its file in metrics/ and the log have."""
     for name, value in summary.items():
         if isinstance(value, np.ndarray):
             yield f"Writing npz with name {name}."
@@ -333,6 +335,7 @@ def _lines(summary: Summary) -> Iterator[str]:
 
 
 def _write_values(folder: Path, summary: Summary) -> None:
+    """Write arrays to npzs/ and all other values that do not fit on a line to json/."""
     for name, value in summary.items():
         if isinstance(value, np.ndarray):
             np.savez(folder / "npzs" / f"{_file_name(name)}.npz", value)

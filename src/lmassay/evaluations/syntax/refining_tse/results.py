@@ -157,6 +157,7 @@ def read_results(folder: Path, compat: Compat | None = None) -> FolderResults:
 
 
 def _runs(folder: Path, warnings: list[str]) -> Iterator[_ResultFolder]:
+    """Yield the result folders below a folder that have scores, and warn about the others."""
     for metrics_folder in sorted(folder.rglob("metrics")):
         path = metrics_folder.parent
         if path.name.startswith(".") or not metrics_folder.is_dir():
@@ -210,6 +211,7 @@ def _first_paths(runs: Sequence[_ResultFolder], limit: int = 3) -> str:
 
 
 def _add_newest(results: FolderResults, runs: Sequence[_ResultFolder]) -> None:
+    """Add the newest run of each model, set of templates and metric to the results."""
     runs_by_cell: dict[tuple[str, str, str], list[_ResultFolder]] = {}
     for run in sorted(runs, key=lambda run: (run.written, run.path)):
         for metric in run.metrics:
@@ -284,6 +286,7 @@ def _voting(run: Path) -> Voting | None:
 
 
 def _curve(run: Path, values: Mapping[str, str], side: str) -> Curve:
+    """Return the curve of one side, ``top-k`` or ``bottom-k``."""
     cutoffs = _numbers(values.get(f"Cutoffs ({side})", ""))
     scores = _numbers(values.get(f"Overall scores ({side})", ""))
     invalid = _numbers(values.get(f"% examples invalid ({side})", ""))

@@ -163,6 +163,7 @@ class _Session:
         return self.done[key]
 
     def _run(self, planned: Plan, title: str) -> RunRecord:
+        """Return an existing run with the same signature, or continue or start one."""
         previous = None if self.again else self._previous_run(planned)
         if previous is not None and previous.status == "done":
             say(f"{title}: run {previous.id} has these numbers already")
@@ -194,6 +195,7 @@ class _Session:
         return replace(planned, model=self.loaded_model)
 
     def _write(self, config: TseConfig, record: RunRecord) -> None:
+        """Write the result folder of a run, and print its scores and the path of the folder."""
         notes = [_RELEASED] if self.compat == "released" else []
         outcome = TseOutcome(config, record, list(self.store.rows(record.id)), notes)
         summary_by_metric = summaries(outcome)
