@@ -109,7 +109,7 @@ def test_a_time_that_cannot_be_read_is_an_error(folder):
 def test_a_filter_that_no_run_meets_says_so(folder):
     done = lmassay("ls", "--results", folder, "--task", "nothing")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "none of 3 runs matches" in done.stderr
+    assert "none of 3 runs matches\n--task 'nothing' matches no run; available: " in done.stderr
 
 
 def test_the_list_shows_tags_and_the_beginning_of_a_note(folder):

@@ -54,19 +54,19 @@ def test_every_step_of_kobbq_is_described():
 
 
 def test_every_builtin_is_described_in_the_docs():
-    from lmassay.plugins.registry import current_registry
+    from lmassay.evaluations.robustness import evaluation
 
     for kind in ("scorer", "perturbation"):
-        for name in current_registry().names(kind):
+        for name in evaluation.components[kind]:
             assert f"`{name}`" in ROBUSTNESS, name
 
 
 def test_every_option_of_the_few_shot_task_and_every_method_is_described():
+    from lmassay.evaluations.fewshot import evaluation
     from lmassay.evaluations.fewshot.task import FewShot
     from lmassay.plugins.options import options_model
-    from lmassay.plugins.registry import current_registry
 
-    for name in [*options_model(FewShot).model_fields, *current_registry().names("method")]:
+    for name in [*options_model(FewShot).model_fields, *evaluation.components["method"]]:
         assert f"`{name}" in FEWSHOT or name == "label", name
 
 

@@ -146,6 +146,11 @@ def test_every_builtin_can_be_imported():
             assert callable(current_registry().get(kind, name)), (kind, name)
 
 
+def test_an_unknown_name_of_a_model_may_be_one_on_the_hub():
+    with pytest.raises(PluginError, match=r"there is no model 'gpt2'; .*write \{name: hf, model: gpt2\}"):
+        current_registry().get("model", "gpt2")
+
+
 def test_an_unknown_kind_is_an_error():
     with pytest.raises(PluginError, match="did you mean 'scorer'"):
         register("scorers", "x")

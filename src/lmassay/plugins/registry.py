@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from lmassay.contracts import Component, Evaluation, resolve
-from lmassay.errors import LmassayError, MissingExtra, PluginError, did_you_mean
+from lmassay.errors import LmassayError, MissingExtra, PluginError, closest, did_you_mean
 from lmassay.plugins.entry_points import installed_points, package_of
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations, precedence, unloaded_packages_note
 from lmassay.plugins.python_objects import find_object, is_python_object
@@ -90,6 +90,8 @@ class Registry:
         hint = did_you_mean(name, self.names(kind))
         if kind == "model" and _is_local_model(name, base):
             hint = f"; for the model in this folder or file, write {{name: hf, model: {name}}}"
+        elif kind == "model" and closest(name, self.names(kind)) is None:
+            hint += f"; for a model on the hub, write {{name: hf, model: {name}}}"
         raise PluginError(f"there is no {kind} '{name}'{hint}{unloaded_packages_note()}")
 
     def names(self, kind: str) -> list[str]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from lmassay.errors import UserError
+from lmassay.errors import UserError, did_you_mean
 
 # Every command that selects runs imports this module for its help screen.
 if TYPE_CHECKING:
@@ -49,6 +49,27 @@ class RunFilter:
         """Return the runs that meet all conditions; of several values of one option, one is enough."""
         earliest = None if self.since is None else _earliest(self.since)
         return [record for record in records if self._accepts(record, earliest)]
+
+    def unmatched(self, records: Sequence[RunRecord]) -> list[str]:
+        """Return a hint for each task, model or tag that no run has, such as "--task robust: did you mean ...".
+
+        >>> RunFilter(tasks=["bias"]).unmatched([])
+        ["--task 'bias' matches no run"]
+        """
+        tags: list[str] = []
+        for record in records:
+            tags += record.annotation.tags
+        values_by_option = {
+            "--task": (self.tasks, [record.task for record in records]),
+            "--model": (self.models, [record.model for record in records if record.has_model]),
+            "--tag": (self.tags, tags),
+        }
+        hints = []
+        for option, (patterns, names) in values_by_option.items():
+            for pattern in patterns:
+                if not any(_matches_any(name, [pattern]) for name in names):
+                    hints.append(f"{option} '{pattern}' matches no run{did_you_mean(pattern, set(names))}")
+        return hints
 
     def _accepts(self, record: RunRecord, earliest: datetime | None) -> bool:
         if self.tasks and not _matches_any(record.task, self.tasks):

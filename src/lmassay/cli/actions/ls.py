@@ -42,6 +42,8 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
         return
     if all_runs and not runs:
         say(f"none of {counted(len(all_runs), 'run')} matches")
+        for hint in selected.unmatched(all_runs):
+            say(f"{hint} (* stands for any text)")
         return
     print_list(runs, None if order in SORT_KEYS else order)
     print_total_spending([spent for spent in spending.values() if spent is not None])
