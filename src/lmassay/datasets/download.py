@@ -114,6 +114,7 @@ class Downloader:
                 time.sleep(self.pause * attempt)
 
     def _download_once(self, url: str, file: DataFile, partial: Path, progress: Progress) -> None:
+        """Request the bytes that ``partial`` lacks. Raises _TemporaryError if another attempt may succeed."""
         start = partial.stat().st_size if partial.is_file() else 0
         if start and start == file.bytes:
             return

@@ -72,6 +72,7 @@ def read_questions(paths: Sequence[Path], question_format: QuestionFormat) -> li
 
 
 def _rows(path: Path, file_format: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a file, each with its line number."""
     with path.open(encoding="utf-8", newline="") as stream:
         if file_format == "tsv":
             # Rows begin in line 2, because line 1 has the names of the columns.
@@ -94,6 +95,7 @@ def _is_wanted(row: Mapping[str, Any], question_format: QuestionFormat) -> bool:
 
 
 def _question(row: Mapping[str, Any], question_format: QuestionFormat) -> PublishedQuestion:
+    """Convert a row to a question. Raises KeyError or ValueError if the row is not one."""
     choices = _choices(row, question_format)
     right = row[question_format.answer]
     if isinstance(right, int):

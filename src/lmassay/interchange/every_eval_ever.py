@@ -106,6 +106,7 @@ def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
 
 
 def _document(store: Store, record: RunRecord, results: Sequence[Result], evaluator: Evaluator) -> dict[str, Any]:
+    """The document of a run, with the keys of ``eval.schema.json``."""
     generation = _generation_config(store, record)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -163,6 +164,7 @@ def _unfinished(record: RunRecord) -> dict[str, str]:
 
 
 def _model_info(record: RunRecord) -> dict[str, Any]:
+    """The description of the model, with the keys of the schema."""
     spec = record.config.get("model")
     kind = spec if isinstance(spec, str) else str((spec or {}).get("name", "none"))
     versions: Mapping[str, str] = record.provenance.versions
@@ -193,6 +195,7 @@ def _developer(record: RunRecord) -> str:
 
 
 def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) -> dict[str, Any]:
+    """One result of the document, with the keys of the schema."""
     metric = result.metric
     group = result.group
     declared = metric_of(record, metric)
@@ -299,6 +302,7 @@ def _metrics_with_verdict(store: Store, record: RunRecord, results: Sequence[Res
 
 
 def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[Instance]:
+    """Yield an instance for each scored example and each metric with a verdict."""
     rows = store.rows(record.id)
     exchanges_of_rows = store.requests_and_responses(record.id)
     for row, (_, exchanges) in zip(rows, exchanges_of_rows, strict=True):
@@ -349,6 +353,7 @@ def instance_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Instance:
 
 
 def _general_instance(task: str, row: Row, exchanges: Exchanges) -> Instance:
+    """Input, output and attribution of an example whose evaluation does not define them."""
     details = row.score.details
     prompts: dict[str, None] = {}
     outputs = []

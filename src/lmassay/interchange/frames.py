@@ -72,6 +72,7 @@ def _example_rows(store: Store, run: str) -> Iterator[dict[str, Any]]:
 
 
 def _flat(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> dict[str, Any]:
+    """Return an example as a dict from column to value."""
     example = row.example
     score = row.score
     flat: dict[str, Any] = {"id": example.id, "state": row.state}
@@ -104,6 +105,7 @@ def _answer(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -
 
 
 def _columns(rows: Iterable[Mapping[str, Any]], first: Sequence[str], last: Sequence[str]) -> dict[str, list[Any]]:
+    """Convert rows to columns of equal length. ``first`` and ``last`` name the columns at the beginning and the end."""
     columns: dict[str, list[Any]] = {name: [] for name in (*first, *last)}
     count = 0
     for row in rows:

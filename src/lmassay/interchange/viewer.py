@@ -110,6 +110,7 @@ _POLICY = (
 
 
 def _application(folder: Path) -> App:
+    """Return the application of Datasette for the results in a folder."""
     # Datasette reads this variable when it is imported. With an empty list, it does not load installed plug-ins.
     os.environ["DATASETTE_LOAD_PLUGINS"] = ""
     try:

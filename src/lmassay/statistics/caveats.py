@@ -16,7 +16,7 @@ _ROUNDING = 1e-9
 
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
-    """What a reader should know before trusting a comparison: different scorers or thresholds, unfinished runs."""
+    """Warnings to read before trusting a comparison, such as unfinished runs, other scorers or thresholds."""
     warnings = []
     for side in (base, *others):
         if side.record.status != "done":

@@ -173,7 +173,7 @@ def _identity(run: RunRecord) -> object:
 
 
 def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
-    """From key to run, without the runs that share their key with another run."""
+    """A dict from key to run, without the runs that share their key with another run."""
     counts = Counter(map(key, runs))
     return {key(run): run for run in runs if counts[key(run)] == 1}
 

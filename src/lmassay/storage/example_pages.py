@@ -80,6 +80,7 @@ def examples_at(store: RowReader, run: str, positions: Sequence[int]) -> list[tu
 
 
 def _single_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Iterator[int]:
+    """Yield the positions of the single rows that meet a filter."""
     conditions = ["run = ?"]
     values: list[Any] = [run]
     if wanted.state:
@@ -128,9 +129,11 @@ class _Needle:
         self._in_json = json.dumps(text, ensure_ascii=False)[1:-1].casefold()
 
     def is_in_text(self, text: Any) -> bool:
+        """Return whether the text occurs in a plain text."""
         return isinstance(text, str) and self._text in text.casefold()
 
     def is_in_json(self, stored: Any) -> bool:
+        """Return whether the text occurs in a value inside a JSON text, or the JSON is damaged."""
         if not isinstance(stored, str) or self._in_json not in stored.casefold():
             return False
         try:
@@ -140,6 +143,7 @@ class _Needle:
             return True
 
     def is_in_value(self, value: Any) -> bool:
+        """Return whether the text occurs in a value, or in a value inside a list or mapping."""
         if isinstance(value, Mapping):
             return any(map(self.is_in_value, value.values()))
         if isinstance(value, list | tuple):
@@ -151,6 +155,7 @@ class _Needle:
 
 
 def _batch_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Iterator[int]:
+    """Yield the positions of the examples in batches that meet a filter."""
     # Batches contain only scored examples.
     if wanted.state not in ("", "scored"):
         return

@@ -32,7 +32,7 @@ _SHOWN_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows:
-    """Texts or rows in memory, in place of a file. :func:`lmassay.rows` creates it."""
+    """Texts or rows in memory, which can be given instead of a file. :func:`lmassay.rows` creates it."""
 
     texts: tuple[str, ...] = ()
     """The texts; empty if there are rows."""

@@ -30,7 +30,8 @@ def logs_of(file: Path) -> list[Path]:
 def obstacle(file: Path) -> str:
     """Return why SQLite cannot open a database or the files next to it, with advice; an empty text if it can.
 
-    SQLite refuses a link in place of a log, and would wait forever for somebody to write to a pipe.
+    SQLite refuses to open a link instead of a log. If it opened a pipe, it would wait forever for somebody to write to
+    the pipe.
     """
     try:
         logs = logs_of(file)

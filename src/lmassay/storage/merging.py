@@ -325,6 +325,7 @@ class _Merge:
             self._db.execute(f"DELETE FROM main.{table} WHERE run = ?", (run,))  # noqa: S608
 
     def _copy_answers(self, copied: Sequence[str]) -> None:
+        """Copy all answers that match their digests. ``copied`` are the ids of the runs that were copied."""
         self._db.create_function("is_whole", _RESPONSE_CELLS, _is_whole, deterministic=True)
         # The cells are passed as bytes, because a damaged text may not be UTF-8.
         cells = ", ".join(f"CAST(source.responses.{name} AS BLOB)" for name in (*StoredResponse._fields, "digest"))

@@ -46,6 +46,7 @@ def _readable_text(data: bytes) -> str:
 
 
 def _add_digests_of_run(connection: sqlite3.Connection, fields: dict[str, Any]) -> None:
+    """Add the missing digests of a run and its rows. ``fields`` is a dict from column to value of the run."""
     run = fields["id"]
     query = "SELECT part, value FROM digests WHERE run = ?"
     stored: dict[str, str] = dict(connection.execute(query, (run,)).fetchall())

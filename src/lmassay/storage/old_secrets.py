@@ -100,6 +100,7 @@ def _batch_updates(store: Store) -> Iterator[_Update]:
 
 
 def _record_updates(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
+    """Yield the statements that blank out secrets in the record of a run; none if it is damaged or has no secrets."""
     run = fields["id"]
     stored_digests = store.database.digests(run)
     # Stores of early versions have no digests. If there is one that does not match, nothing is changed, because a new

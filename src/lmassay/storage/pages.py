@@ -71,6 +71,7 @@ def _page_size(content: mmap.mmap) -> int:
 
 
 def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
+    """Yield the records on a page; none if the page does not look like a page with records."""
     data, start = page.data, page.start
     if len(data) < start + 12 or data[start] not in (_INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF):
         return
@@ -89,6 +90,7 @@ def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
 
 
 def _cell(kind: int, data: bytes, position: int, content: mmap.mmap, size: int) -> Record:
+    """Parse the cell at a position of a page. Raises an error if it is not a record."""
     if position < 8:
         # The pointer leads into the header of the page.
         raise _DamagedCellError

@@ -119,7 +119,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
         first = " ".join(str(problems[0]).split())
         damages.append(Damage(str(store.file), f"its structure is damaged: {excerpt(first, 120)}{more}"))
     with suppress(sqlite3.DatabaseError):
-        # Views are not searched for: a view in place of a table is noticed when the table is read, and other views are
+        # Views are not searched for: a view instead of a table is noticed when the table is read, and other views are
         # never read. Triggers on a user's own tables are not damage.
         tables_with_triggers = store.database.execute(
             "SELECT lower(tbl_name) FROM sqlite_master WHERE type = 'trigger'"
@@ -432,6 +432,7 @@ class _Rebuilding:
         return runs
 
     def _insert_rows(self, runs: set[str]) -> None:
+        """Insert all undamaged rows, batches and cache keys of these runs."""
         # If a row was replaced, the later version has the higher number, so it is inserted last.
         for _, row, stored_digest in sorted(self._content.rows, key=_number):
             with suppress(*UNREADABLE):
@@ -450,6 +451,7 @@ class _Rebuilding:
                     self._insert("asked", "run, id, keys, digest", (run, example_id, keys, expected))
 
     def _insert_responses(self) -> None:
+        """Insert all undamaged answers."""
         for _, response, stored_digest in sorted(self._content.responses, key=_number):
             with suppress(*UNREADABLE):
                 if not response.is_damaged(stored_digest, needs_digest=self._examples_need_digests):

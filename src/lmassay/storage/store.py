@@ -188,6 +188,7 @@ class Store(RowReader):
             self._insert_run(run, status)
 
     def _insert_run(self, run: NewRun, status: str) -> None:
+        """Insert a run with its digests. The caller must have begun a transaction."""
         record = {
             "id": run.id,
             "sweep": run.sweep,
@@ -598,7 +599,7 @@ class Store(RowReader):
         return len(damaged_rows) + examples_in_batches
 
     def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
-        """Yield each example's id with its requests and responses, as far as they are stored.
+        """Yield each example's id with its requests and responses. Those that are not stored are left out.
 
         The examples come in the order of the data. Examples in batches have an empty list, because no requests were
         sent for them.
@@ -618,7 +619,7 @@ class Store(RowReader):
             self.check_counts(run)
 
     def exchanges_of(self, run: str, example_id: str) -> list[tuple[dict[str, Any], Response]]:
-        """Return the requests of one example and the responses to them, as far as they are stored."""
+        """Return the requests of one example with the responses to them. Those that are not stored are left out."""
         pairs: list[tuple[dict[str, Any], Response]] = []
         with self.reading(run):
             for key in self._response_keys(run, example_id):
@@ -635,7 +636,7 @@ class Store(RowReader):
         return pairs
 
     def damage_of_answers(self, run: str) -> DamageError | None:
-        """Verify the answers that a run used, as far as they are stored; return the first damage, or None."""
+        """Verify all stored answers that a run used; return an error about the first damage, or None."""
         try:
             with self.reading(run):
                 keys = self._all_response_keys(run)

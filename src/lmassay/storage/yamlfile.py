@@ -39,6 +39,7 @@ class _Source:
     is_file: bool
 
     def at(self, line: int) -> str:
+        """Return the location of a line for messages."""
         if self.is_file:
             return f"{self.name}, line {line}"
         return self.name
@@ -139,6 +140,7 @@ def read_brackets(text: str, source: str) -> Any:
 
 
 def _read(text: str, source: _Source) -> tuple[Any, Lines]:
+    """Parse a YAML text, and return its value with the lines of its keys. Raises ConfigError if it is not valid."""
     try:
         if yaml.__with_libyaml__:
             try:

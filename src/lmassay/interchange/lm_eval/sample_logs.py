@@ -52,7 +52,7 @@ class LogSample:
     filter: str
     metrics: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What `lmassay export` adds to a sample, so that the run can be restored."""
+    """The fields that `lmassay export` adds to a sample, so that the run can be restored."""
 
     @property
     def where(self) -> str:
@@ -121,7 +121,7 @@ class LogTotals:
     means: Mapping[str, float]
     """A dict from metric to its mean."""
     identity: Mapping[str, str]
-    """What identifies the model's weights: revision, commit and data type, as far as they are known."""
+    """The fields that identify the model's weights: its revision, commit and data type, if they are known."""
     shots: int | None
     """The number of examples in each prompt, from ``n-shot``."""
     metadata: RunMetadata
@@ -263,6 +263,7 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _sample(path: Path, line: int, row: Mapping[str, Any]) -> LogSample:
+    """Check a line of a log, which is a JSON object, and return it as a sample."""
     where = f"{path}, line {line}"
     for name in _REQUIRED_KEYS:
         if name not in row:
