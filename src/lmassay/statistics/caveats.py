@@ -1,4 +1,8 @@
-"""Warnings about comparisons that may mislead although their numbers are right."""
+"""Warnings about comparisons that may mislead although their numbers are right.
+
+Some of them depend on the :class:`~lmassay.contracts.Variation` of an evaluation, which says which parts of a run's
+signature determine how the question is asked, such as the prompt or the attack.
+"""
 
 from __future__ import annotations
 

@@ -84,6 +84,7 @@ class Estimate:
     degrees: float
     """Degrees of freedom of the standard error."""
     rows: int
+    """The number of values from which the estimate is computed."""
     units: int
     """The number of independent units: clusters, or rows if there are no clusters. If the rows are grouped twice, the
     smaller of the two numbers of clusters."""
@@ -221,8 +222,8 @@ def estimate(
 ) -> Estimate:
     """Estimate ``constant + Σ coefficient · mean``, the sum over all terms.
 
-    ``bounds`` are the least and the largest possible value of the result. With ``is_difference``, they do not affect
-    how the interval is computed: a difference gets the interval of the kind "mean", which is cut off at the bounds.
+    ``bounds`` are the least and the largest possible value of the result. With ``is_difference``, the result gets the
+    interval of the kind "mean", which is cut off at the bounds; the values of a difference may have either sign.
     """
     terms = [without_weight_0(term) for term in terms]
     if any(len(term.values) == 0 for term in terms):

@@ -154,8 +154,9 @@ def _cluster_names(side: Side) -> list[str]:
 def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
     """A dict from unit and label to the score of the unit's outcomes with that label.
 
-    Only metrics in ``Design.crossed`` have outcomes with labels: in TSE, for example, an example has an outcome for
-    each verb pair. Empty for other metrics, and for runs of earlier versions, which did not store outcomes.
+    Only metrics in ``Design.crossed`` have outcomes with labels: in a targeted syntactic evaluation (TSE), an example
+    has an outcome for each verb pair. Empty for other metrics, and for runs of earlier versions, which did not store
+    outcomes.
     """
     import numpy as np
 

@@ -1,4 +1,7 @@
-"""Decides which runs are compared: those that the user named, or the runs of two sweeps, pair by pair."""
+"""Decides which runs are compared: those that the user named, or the runs of two sweeps, pair by pair.
+
+A *sweep* is the set of runs that one command started.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ScoresOnTests:
 class Outcomes:
     """The outcomes of one metric in ``Design.crossed``, with one element for each label of each example.
 
-    In TSE, for example, an example has one outcome for each verb pair.
+    In a targeted syntactic evaluation (TSE), for instance, an example has one outcome for each verb pair.
     """
 
     table_rows: NDArray[np.int64]

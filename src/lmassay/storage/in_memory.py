@@ -1,6 +1,6 @@
 """Accepts data that a Python program has in memory: texts, rows and data frames.
 
-Tasks read files. So data from memory are written to a file in the results folder, ``inputs/DIGEST/NAME``, and the run's
+Tasks read files, so data from memory are written to a file in the results folder, ``inputs/DIGEST/NAME``, and the run's
 configuration names this file. This way, the data of every run are kept, their digest is a part of the signature, and
 the run can be resumed and distributed like any other. Equal data are stored in the same file.
 """

@@ -2,8 +2,8 @@
 
 Every run is copied with its examples, answers, costs and digests. A run that is in several folders is copied once. If
 two copies of a run differ, or the copy in the target is damaged, that is a conflict, and one copy is kept: the one that
-is complete (a damaged copy never is); otherwise, the one with more finished examples; otherwise, the undamaged one;
-otherwise, the first one. Notes and tags of both copies are kept.
+is complete (a damaged copy never counts as complete); otherwise, the one with more finished examples; otherwise, the
+undamaged one; otherwise, the first one. Notes and tags of both copies are kept.
 
 Two folders may have different answers to the same request, because answers are sampled or a server has changed. Then
 the target keeps the first answer under the usual cache key, and the answer of the other folder under another key for
@@ -415,7 +415,9 @@ class _Merge:
     def _copy_inputs(self) -> None:
         """Copy the data that Python programs passed to runs. The folder of a file is named after its digest."""
         source = self._own_folder(INPUTS_FOLDER)
-        for folder in sorted(source.iterdir()) if source is not None else ():
+        if source is None:
+            return
+        for folder in sorted(source.iterdir()):
             if not self._is_own(folder) or not folder.is_dir():
                 continue
             for file in sorted(folder.iterdir()):

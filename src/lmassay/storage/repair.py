@@ -179,9 +179,10 @@ def repair_store(folder: Path) -> Repair:
             is_rebuilt = True
             _put_in_place(rebuilt / STORE_FILE, file)
     except BaseException as error:
-        for suffix in ("", *LOG_SUFFIXES) if not is_rebuilt else ():
+        if not is_rebuilt:
             # The damaged file is still under its own name. The copy may be incomplete and would only take space.
-            backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
+            for suffix in ("", *LOG_SUFFIXES):
+                backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
         if isinstance(error, OSError) or is_disk_full(error):
             reason = getattr(error, "strerror", None) or one_line(error.__cause__ or error)
             copy = f", and {backup.name} is a copy of it" if is_rebuilt else ""
@@ -329,7 +330,11 @@ def _content_of(backup: Path, temporary: Path) -> _Content:
     content = _Content(has_all_digests=_has_all_digests(copy))
     sound_records = _sound_records(copy)
     content.is_sound = sound_records is not None
-    for record in read_records(copy) if sound_records is None else sound_records:
+    if sound_records is None:
+        records: Iterable[Record] = read_records(copy)
+    else:
+        records = sound_records
+    for record in records:
         content.add(record)
     return content
 

@@ -126,8 +126,11 @@ class Spending:
     """The tokens and the cost of answers of a model behind an API."""
 
     answers: int = 0
+    """The number of answers, without failed requests."""
     tokens_in: int = 0
+    """The number of tokens in the prompts."""
     tokens_out: int = 0
+    """The number of generated tokens."""
     usd: float | None = 0.0
     """The cost; None if the prices are unknown."""
 
@@ -145,7 +148,7 @@ class Spending:
 
 
 class Store(RowReader):
-    """A results folder. One process may write to a run; any number may read it.
+    """A results folder. Only one process at a time may write to a run; any number of processes may read it.
 
     Use it as a context manager: ``with Store(Path("results")) as store: …``.
     """
@@ -279,7 +282,7 @@ class Store(RowReader):
             self.database.set_digest(run, digests.RECORD, record_digest(record))
 
     def set_results(self, run: str, results: Sequence[Result]) -> None:
-        """Store the results of a run, and how many rows they were computed from."""
+        """Store the results of a run, and the numbers of rows from which they were computed."""
         stored = json_without_keys(canonical([result.as_dict() for result in results]))
         with plain_errors(self.file), self.database.transaction():
             self.database.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
@@ -297,7 +300,7 @@ class Store(RowReader):
         records: dict[str, RunRecord] = {}
         for stored in stored_records:
             record = self._verified_record(stored)
-            # A damaged file may have a run twice.
+            # A damaged file may contain a run twice. The undamaged record is used.
             if record.id not in records or records[record.id].status == DAMAGED:
                 records[record.id] = record
         lost = [lost_record(run, self.file) for run in stored_digests if run not in records]

@@ -276,8 +276,11 @@ def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole:
             if metric not in sample["metrics"]:
                 continue
             values.append(sample[metric])
-            # Without clusters, every document is its own cluster.
-            clusters.append(sample[METADATA_KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]))
+            if cluster:
+                clusters.append(sample[METADATA_KEY]["groups"].get(cluster, ""))
+            else:
+                # Without clusters, every document is its own cluster.
+                clusters.append(str(sample["doc_id"]))
         mean, error = _mean_and_error(values, clusters)
         means[f"{metric},{_FILTER}"] = mean
         means[f"{metric}_stderr,{_FILTER}"] = error
