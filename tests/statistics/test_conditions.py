@@ -91,8 +91,8 @@ def test_any_text_is_a_condition_or_one_line(text):
         assert len(str(error).splitlines()) <= max(1, len(text.splitlines()))
         return
     percent = "%" if condition.relative else ""
-    threshold = condition.threshold * (100 if condition.relative else 1)
-    again = f"{condition.metric}{condition.operator}{threshold!r}{percent}"
+    number = condition.threshold * (100 if condition.relative else 1)
+    again = f"{condition.metric}{condition.operator}{number!r}{percent}"
     assert parse_condition(again).metric == condition.metric
     assert parse_condition(again).threshold == pytest.approx(condition.threshold, rel=1e-12)
 

@@ -1,1 +1,1 @@
-"""Published data sets by name: what exists, where it comes from, and the copies on this machine."""
+"""Published data sets that can be used by name: their descriptions, download, and the copies on this machine."""

@@ -1,7 +1,8 @@
-"""All data sets that can be used by name, and the copies of them on this machine.
+"""The catalogue of all data sets that can be used by name, and their copies on this machine.
 
-Evaluations bring their entries in a folder of YAML files (``Evaluation.datasets``). A package without an evaluation
-brings entries through the entry-point group ``lmassay.datasets``, whose values name a folder.
+Each data set is an entry, which is a YAML file. An evaluation provides entries in a folder (``Evaluation.datasets``). A
+package without an evaluation provides them through the entry-point group ``lmassay.datasets``, whose values name a
+folder.
 """
 
 from __future__ import annotations
@@ -27,39 +28,39 @@ from lmassay.storage.locks import exclusive
 GROUP = "lmassay.datasets"
 
 
-# --- what exists ------------------------------------------------------------------------------------------------------
+# --- the catalogue ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The entries by name, and the packages whose entries could not be used."""
+    """All entries by name, and messages about entries that could not be used."""
 
     entries: Mapping[str, DataSet]
     origins: Mapping[str, str]
-    """The package that each entry comes from."""
+    """A dict from the name of an entry to the package that provides it."""
     problems: Sequence[str]
     """A message about each entry or package that could not be used."""
     unusable: Mapping[str, str] = field(default_factory=dict)
-    """File name without its extension → why the entry in that file cannot be used."""
+    """A dict from the name of a file, without its extension, to the reason why the entry in it cannot be used."""
 
     def find(self, name: str) -> DataSet:
-        """The entry of this name."""
+        """Return the entry with this name. Raises DataError if there is none or if it has a mistake."""
         if name not in self.entries:
             if name in self.unusable:
-                # The entry is there, but it has a mistake.
+                # There is an entry, but it has a mistake, which the message names.
                 raise DataError(self.unusable[name])
             raise DataError(f"there is no data set '{name}'{did_you_mean(name, self.entries)} (all: lmassay data)")
         return self.entries[name]
 
 
 def catalogue() -> Catalogue:
-    """The data sets of lmassay and of all installed packages."""
+    """Return the data sets of lmassay and of all installed packages."""
     return _catalogue_on(tuple(sys.path))
 
 
 @functools.cache
 def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
-    """The catalogue of the packages on a search path, which is the cache key: a change of it may add packages."""
+    """Return the catalogue. It is cached by the search path, because another path may have other packages."""
     entries: dict[str, DataSet] = {}
     origins: dict[str, str] = {}
     problems: list[str] = []
@@ -67,8 +68,9 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
     for package, folder in _folders(problems):
         for path in sorted(folder.glob("*.yaml")):
             try:
-                # The catalogue is read once per process, often while a user's task is created. It is not an input of
-                # that task: only the first run of a sweep would have it in its signature.
+                # The catalogue is read once per process, often while a user's task is created and the files that it
+                # reads are recorded. ``record_reads`` keeps the catalogue out of that record: it is not an input of the
+                # task, and only the first run of a sweep would have it in its signature.
                 with record_reads():
                     entry = read_entry(path)
             except LmassayError as error:
@@ -88,7 +90,7 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
 
 
 def _folders(problems: list[str]) -> list[tuple[str, Path]]:
-    """The folders with entries and the packages that bring them, lmassay's own first."""
+    """Return pairs of package and folder with entries, lmassay's own first. Adds messages to ``problems``."""
     installed = installed_evaluations()
     folders: list[tuple[str, Path]] = []
     for evaluation in installed.evaluations:
@@ -118,17 +120,20 @@ def _folder_of(point: importlib.metadata.EntryPoint) -> Path:
 
 
 def data_folder() -> Path:
-    """Where data sets are kept: ``$LMASSAY_CACHE/data``, or a folder in the user's cache folder."""
+    """Return the folder with the copies: ``$LMASSAY_CACHE/data``, or a folder in the user's cache folder."""
     return cache_folder() / "data"
 
 
 def local_path(source: Source, path: str) -> Path:
-    """Where a file of a data set is kept on this machine. A mirror has the same layout, so a copy can serve as one."""
+    """Return the path of a file's copy on this machine, which may not exist.
+
+    A mirror has the same layout, so a copy of the folder can be used as one.
+    """
     return data_folder() / source.folder / path
 
 
 def missing_files(files: Sequence[tuple[Source, str, DataFile]]) -> list[tuple[Source, str, DataFile]]:
-    """Those of these files that are not on this machine."""
+    """Return the subset of these files that are not on this machine."""
     missing = []
     for source, path, file in files:
         if not local_path(source, path).is_file():
@@ -138,30 +143,30 @@ def missing_files(files: Sequence[tuple[Source, str, DataFile]]) -> list[tuple[S
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file that could not be fetched or verified, and why."""
+    """A file that could not be downloaded or verified, and the reason."""
 
     path: Path
     reason: str
     is_missing: bool = False
-    """True if the file is not there: the source does not have it, or (from :func:`verify`) it was not fetched."""
+    """True if the file does not exist: in the source or, if :func:`verify` reports it, on this machine."""
     was_tried: bool = True
     """False if the server could not be reached for an earlier file, so that this one was not requested."""
 
 
 Advance = Callable[[int], None]
-"""Called with the number of bytes so far, over all files; a file that could not be fetched counts as done."""
+"""A function that is called with the total number of bytes so far. A file that could not be fetched counts as done."""
 
 
 def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[FailedFile]:
-    """Fetch all files of a data set that are not on this machine yet; returns those that could not be fetched.
+    """Fetch all files of a data set that are not on this machine yet; return those that could not be fetched.
 
-    Files that are already here are verified, and fetched again if their content is not the pinned one.
+    Existing copies are verified, and fetched again if their content is not the pinned one.
     """
     failures: list[FailedFile] = []
     done = 0
     unreachable = ""
     with _locked(entry):
-        # Files that are not on this machine, and files whose content is not the pinned one.
+        # Files that are not on this machine, and files whose content differs from the pinned one.
         to_fetch = []
         for source, path, file in entry.files():
             target = local_path(source, path)
@@ -193,7 +198,7 @@ def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[Failed
 
 
 def verify(entry: DataSet) -> list[FailedFile]:
-    """The files of a data set that are missing on this machine or do not have the pinned content."""
+    """Return the files of a data set that are not on this machine or do not have the pinned content."""
     failures: list[FailedFile] = []
     for source, path, file in entry.files():
         target = local_path(source, path)
@@ -205,7 +210,7 @@ def verify(entry: DataSet) -> list[FailedFile]:
 
 
 def remove(entry: DataSet) -> int:
-    """Delete the copies of a data set; returns how many bytes that frees."""
+    """Delete the copies of a data set's files; return the number of bytes that this frees."""
     freed = 0
     with _locked(entry):
         for source, path, _ in entry.files():
@@ -230,7 +235,7 @@ def _remove_empty_folders(folder: Path) -> None:
         try:
             folder.rmdir()
         except OSError:
-            # It still has files, or is already gone.
+            # The folder still has files, or does not exist.
             return
         folder = folder.parent
 
@@ -240,26 +245,27 @@ def _remove_empty_folders(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The files that ``name``, ``name/part`` or ``{name: …, label: …}`` in a configuration stands for."""
+    """The files that ``name``, ``name/part`` or ``{name: …, label: …}`` in a configuration selects."""
 
     entry: DataSet
     files: Sequence[tuple[Path, DataFile]]
 
     @property
     def paths(self) -> list[Path]:
-        """The files on this machine."""
+        """The paths of the files on this machine."""
         return [path for path, _ in self.files]
 
 
 DataSpec = str | Labels
-"""How a configuration names a data set: ``blimp``, ``blimp/wh_island``, ``{name: bbq, category: [Age, Religion]}``."""
+"""What a configuration may write for a data set: ``blimp``, ``blimp/wh_island`` or
+``{name: bbq, category: [Age, Religion]}``."""
 
 
 def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
-    """The files on this machine that a configuration names; None if a text is not the name of a data set.
+    """Return the files on this machine that a configuration selects; None if a text is not the name of a data set.
 
-    A file that was not fetched or that was changed since is an error that names the command to run. The name of a
-    data set whose entry has a mistake is an error that names the mistake.
+    Raises NotFetched or DataError, with the command to run, if a file was not fetched or was changed afterwards, and
+    DataError if the entry of the data set has a mistake.
     """
     entry, labels = _parse(spec)
     if entry is None:
@@ -281,9 +287,9 @@ def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
 
 
 def is_local(source: str, base: Path) -> bool:
-    """Return True if there is a file or folder of this name, which takes precedence over a data set of that name.
+    """Return True if there is a file or folder with this name, which takes precedence over a data set with the name.
 
-    A path is relative to ``base`` or, if nothing is there, to the working folder.
+    It is looked for in the folder ``base`` and in the working folder.
     """
     path = Path(source).expanduser()
     return (base / path).exists() or path.exists()
@@ -303,7 +309,7 @@ def label_of(spec: DataSpec) -> str:
 
 
 def file_called(name: str) -> Path:
-    """A single file of a data set: ``teapot/MT/src.fr`` is ``MT/src.fr`` of the data set teapot."""
+    """Return the path of a single file of a data set: ``teapot/MT/src.fr`` is ``MT/src.fr`` of the data set teapot."""
     dataset, _, wanted = name.partition("/")
     entry = catalogue().find(dataset)
     for source, path, file in entry.files():
@@ -314,7 +320,10 @@ def file_called(name: str) -> Path:
 
 
 def _verified(entry: DataSet, source: Source, path: str, file: DataFile) -> Path:
-    """The copy of a file on this machine, recorded as read; an error that names the command if it must be fetched."""
+    """Return the copy of a file on this machine, and record that it is read.
+
+    Raises DataError, with the command to run, if it was not fetched or was changed afterwards.
+    """
     local = local_path(source, path)
     if not local.is_file():
         raise DataError(f"{path} of the data set {entry.name} was not fetched; run lmassay data get {entry.name}")
@@ -325,7 +334,7 @@ def _verified(entry: DataSet, source: Source, path: str, file: DataFile) -> Path
 
 
 def files_to_fetch(spec: DataSpec, role: str = EXAMPLES) -> tuple[int, int]:
-    """How many of the files that a configuration names are not on this machine, and how many there are."""
+    """Return how many of the files that a configuration selects are not on this machine, and how many it selects."""
     entry, labels = _parse(spec)
     if entry is None:
         raise DataError(f"there is no data set '{spec}'; see lmassay data")
@@ -334,6 +343,7 @@ def files_to_fetch(spec: DataSpec, role: str = EXAMPLES) -> tuple[int, int]:
 
 
 def _parse(spec: DataSpec) -> tuple[DataSet | None, dict[str, str | Sequence[str]]]:
+    """Return the entry of a data set and the labels to select by; no entry if a text is not the name of a data set."""
     available = catalogue()
     if isinstance(spec, str):
         name, _, part = spec.partition("/")

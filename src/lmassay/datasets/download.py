@@ -1,7 +1,7 @@
-"""Bring one file of a data set onto this machine: from its repository, or from a mirror.
+"""Downloads one file of a data set from its repository, or copies it from a mirror.
 
-A file appears under its name only after its content was verified. What has been received of an interrupted download is
-kept next to it under a hidden name, and the next attempt continues from there.
+A file gets its name only after its content was verified. If a download is interrupted, the part that has arrived is
+kept in a hidden file in the same folder, and the next attempt continues from there.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from lmassay.redaction import redact
 
 MIRROR_VARIABLE = "LMASSAY_DATA_MIRROR"
 ATTEMPTS = 3
-# No server may send data without end, even if the size of a file is not pinned. The largest published file is 20 MB.
+# The largest allowed size of a file whose entry does not name its size, so that a server cannot send data forever. The
+# largest published file has 20 MB.
 UNKNOWN_SIZE_LIMIT = 512 << 20
 _BLOCK = 1 << 16
 _PARTIAL_CONTENT = 206
 _RANGE_NOT_SATISFIABLE = 416
 _NOT_FOUND = (404, 410)
-# A server that is busy or restarting may answer the next attempt.
+# The status codes of a server that is busy or restarting, so that the next attempt may succeed.
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 
 Progress = Callable[[int], None]
-"""Called with the number of bytes that the file has so far."""
+"""A function that is called with the number of bytes that the file has so far."""
 
 
 class MissingFile(DataError):  # noqa: N818 - reads as what it is
@@ -43,7 +44,7 @@ class MissingFile(DataError):  # noqa: N818 - reads as what it is
 
 
 class UnreachableSource(DataError):  # noqa: N818 - reads as what it is
-    """The server cannot be reached at all, so that there is no point in asking it for more files."""
+    """The server cannot be reached, so it is useless to request further files from it."""
 
 
 class _TemporaryError(Exception):
@@ -57,20 +58,20 @@ class Downloader:
     mirror: str | None = None
     """A folder or an address with the layout of the cache: ``FOLDER/PATH`` of every file."""
     timeout: float = 30.0
-    """How many seconds to wait for the next bytes."""
+    """The number of seconds to wait for the next bytes."""
     pause: float = 1.0
-    """How many seconds to wait before a second attempt; later ones wait longer."""
+    """The number of seconds to wait before the second attempt. The waiting time before later attempts is longer."""
 
     @classmethod
     def configured(cls) -> Downloader:
-        """The downloader that the environment asks for."""
+        """Return the downloader that the environment variables configure."""
         mirror = os.environ.get(MIRROR_VARIABLE, "").strip() or None
         if mirror is not None and not _is_address(mirror) and not Path(mirror).expanduser().is_dir():
             raise DataError(f"{MIRROR_VARIABLE}: there is no folder {mirror}; give a folder or an https address")
         return cls(mirror)
 
     def origin(self, source: Source, path: str) -> str:
-        """Where a file comes from: an address, or a path on this machine."""
+        """Return where a file comes from: an address, or a path on this machine."""
         if self.mirror is None:
             return source.address_of(path)
         if _is_address(self.mirror):
@@ -78,7 +79,7 @@ class Downloader:
         return str(Path(self.mirror).expanduser() / source.folder / path)
 
     def fetch(self, source: Source, path: str, file: DataFile, target: Path, progress: Progress) -> None:
-        """Write the file to ``target`` if its content is the pinned one; raise a DataError otherwise."""
+        """Write the file to ``target``. Raises DataError if that fails or if its content is not the pinned one."""
         origin = self.origin(source, path)
         partial = target.with_name(f".{target.name}.part")
         try:
@@ -90,7 +91,7 @@ class Downloader:
                 _copy(Path(origin), file, partial, progress)
             _verify(origin, file, partial)
             with partial.open("rb") as stream:
-                # The content must be on the disk before the name is, in case the machine stops now.
+                # The content must be on the disk before the file is renamed, in case the machine crashes in between.
                 os.fsync(stream.fileno())
             partial.replace(target)
         except OSError as error:
@@ -113,12 +114,13 @@ class Downloader:
                 time.sleep(self.pause * attempt)
 
     def _download_once(self, url: str, file: DataFile, partial: Path, progress: Progress) -> None:
+        """Request the bytes that ``partial`` lacks. Raises _TemporaryError if another attempt may succeed."""
         start = partial.stat().st_size if partial.is_file() else 0
         if start and start == file.bytes:
             return
         headers = {
             "User-Agent": f"lmassay/{lmassay.__version__}",
-            # Compressed content could grow without limit when it is unpacked, and its length says nothing.
+            # No compression: compressed content could expand without limit, and its length does not show its real size.
             "Accept-Encoding": "identity",
         }
         if start:
@@ -132,7 +134,7 @@ class Downloader:
                     partial.unlink()
                     raise _TemporaryError("the part that was downloaded earlier does not fit the file")
                 _check_status(response, url)
-                # A server that ignores the range sends the file from its beginning.
+                # If the server ignores the requested range, it sends the whole file, which replaces the part.
                 continues = response.status_code == _PARTIAL_CONTENT and start > 0
                 with partial.open("ab" if continues else "wb") as stream:
                     _receive(response, stream, file, progress)
@@ -154,7 +156,7 @@ def _is_address(text: str) -> bool:
 
 
 def _require_tls(url: str) -> None:
-    """Refuse to download without TLS: others on the way could read a password and see what is downloaded."""
+    """Raise DataError for an address without TLS: others could read its password and see what is downloaded."""
     if urlsplit(url).scheme == "http" and not is_loopback(url):
         raise DataError(
             f"{MIRROR_VARIABLE}: {_public(url)} is not protected by TLS; use an https address or a copy in a folder"
@@ -166,7 +168,7 @@ def _host(url: str) -> str:
 
 
 def _public(url: str) -> str:
-    """An address without the user name and password that a mirror's may have."""
+    """Return an address for messages, without the user name and password that the address of a mirror may have."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.port is not None:
@@ -181,7 +183,7 @@ def _check_status(response: httpx2.Response, url: str) -> None:
     if status in _TEMPORARY:
         raise _TemporaryError(f"the server answered HTTP {status}")
     if response.is_redirect:
-        # A redirect could lead from TLS to an unprotected address or to another host.
+        # Redirects are not followed, because they could lead to an address without TLS or to another host.
         raise DataError(f"{_public(url)} redirects elsewhere, which is not followed; set {MIRROR_VARIABLE} instead")
     if not response.is_success:
         raise DataError(f"{_public(url)}: the server answered HTTP {status}")
@@ -204,7 +206,7 @@ def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progre
 
 
 def _copy(origin: Path, file: DataFile, partial: Path, progress: Progress) -> None:
-    """Copy a file of a mirror on this machine."""
+    """Copy a file from a mirror that is a folder on this machine."""
     limit = UNKNOWN_SIZE_LIMIT if file.bytes is None else file.bytes
     try:
         if not origin.is_file():
@@ -213,7 +215,7 @@ def _copy(origin: Path, file: DataFile, partial: Path, progress: Progress) -> No
             raise DataError(f"{origin} is longer than {limit:,} bytes, so it is not the published file")
         stream = origin.open("rb")
     except OSError as error:
-        # Separate from the errors of writing, for which another cache folder is the remedy.
+        # Not handled together with errors of writing, for which the advice is to use another cache folder.
         raise DataError(f"cannot read {origin}: {error.strerror or error}; check {MIRROR_VARIABLE}") from error
     with stream, partial.open("wb") as copy:
         while block := stream.read(_BLOCK):

@@ -1,7 +1,7 @@
-"""One data set of the catalogue, as a YAML file describes it.
+"""An entry of the catalogue: the YAML file that describes one data set.
 
-An entry names the public repository and the commit that each file comes from and pins every file by a digest, so that
-everybody who uses the name uses the same bytes. To add a data set, add such a file; see docs/data.md.
+An entry names the public repository and the commit of each file and pins the content of every file by a digest, so that
+everybody who uses the data set's name uses the same bytes. To add a data set, add such a file; see docs/data.md.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _HEX = re.compile(r"[0-9a-f]+")
 _SHA256_LENGTH = 64
 _SHA1_LENGTH = 40
-# Windows gives these names to devices, whatever their extension.
+# Windows reserves these names for devices, with any extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _GITHUB = "github.com"
 
 Labels = Mapping[str, str | Sequence[str]]
-"""What files are selected by: the name of a label → its value, or several of its values."""
+"""Conditions by which files are selected: a dict from the name of a label to one of its values, or several."""
 
 
 def safe_path(text: str) -> str:
-    """A relative path with forward slashes that cannot leave the folder it is joined to."""
+    """Return a relative path unchanged. Raises ValueError if it could leave the folder that it is joined to."""
     parts = PurePosixPath(text).parts
     leaves_folder = text.startswith("/") or ".." in parts
     # An entry may be written on Linux and used on Windows, which refuses these characters and names.
@@ -61,16 +61,16 @@ Sha1 = Annotated[str, _digest_of(_SHA1_LENGTH)]
 
 
 class DataFile(YamlModel):
-    """One file: how its content is recognised, and what it contains."""
+    """One file of a data set: the digest of its content, and what it contains."""
 
     sha256: Sha256 | None = None
     git_blob: Sha1 | None = None
-    """Git's id of the content. It is used where nobody has published a SHA-256."""
+    """Git's id of the content, which is used if no SHA-256 has been published."""
     bytes: Annotated[int, Field(ge=0)] | None = None
     examples: Annotated[int, Field(ge=0)] | None = None
     role: str = EXAMPLES
     labels: Mapping[str, str] = Field(default_factory=dict)
-    """What distinguishes this file from the others of the data set, such as a category or a language."""
+    """Labels that distinguish this file from others of the data set, such as ``category`` or ``language``."""
 
     @model_validator(mode="after")
     def _check_is_pinned(self) -> DataFile:
@@ -79,8 +79,8 @@ class DataFile(YamlModel):
         return self
 
     def matches(self, path: Path) -> bool:
-        """Whether the file at ``path`` has the pinned content."""
-        # The size is known without reading the file, so most truncated downloads are found at once.
+        """Return whether the file at ``path`` has the pinned content."""
+        # The size is compared first, because it finds most incomplete downloads without reading the file.
         if self.bytes is not None and path.stat().st_size != self.bytes:
             return False
         if self.sha256 is not None:
@@ -96,11 +96,12 @@ class Source(YamlModel):
     commit: Sha1
     licence: str
     folder: SafePath
-    """Where the files are in the cache and in a mirror."""
+    """The folder with the files in the cache and in a mirror."""
     path: SafePath | None = None
-    """The folder of the repository that the files are in; its root if left out."""
+    """The folder with the files in the repository; its root if left out."""
     url: str | None = None
-    """The address of a file, with ``{commit}`` and ``{path}`` in it. Repositories on GitHub do not need it."""
+    """A template for the address of a file, with the placeholders ``{commit}`` and ``{path}``. Repositories on GitHub
+    do not need it."""
     files: Mapping[str, DataFile]
 
     @field_validator("repository", "url")
@@ -139,7 +140,7 @@ class Source(YamlModel):
         return self
 
     def address_of(self, path: str) -> str:
-        """Where a file can be downloaded at the pinned commit."""
+        """Return the address from which a file can be downloaded at the pinned commit."""
         in_repository = str(PurePosixPath(self.path or "") / path)
         if self.url is not None:
             return self.url.format(commit=self.commit, path=quote(in_repository))
@@ -148,7 +149,7 @@ class Source(YamlModel):
 
 
 class DataSet(YamlModel):
-    """A published data set: what it is, who made it, which task reads it, and its files."""
+    """A published data set: its description and citation, the task that reads it, and its files."""
 
     name: str
     title: str
@@ -159,11 +160,11 @@ class DataSet(YamlModel):
     citation: str
     homepage: str = ""
     part: str | None = None
-    """The label that ``name/part`` selects by."""
+    """The name of the label by which a configuration selects with ``name/part``."""
     reading: Mapping[str, Any] = Field(default_factory=dict)
-    """How the task reads the files, for formats that it cannot recognise by itself."""
+    """Options with which the task reads the files, for formats that it does not recognise automatically."""
     questions: QuestionFormat | None = None
-    """How to read questions whose answer is in the text, for tasks that can ask any such question."""
+    """The format of questions whose answer is in the text, for tasks that can use questions of any data set."""
     sources: tuple[Source, ...]
 
     @field_validator("name")
@@ -182,12 +183,12 @@ class DataSet(YamlModel):
 
     @property
     def size(self) -> int:
-        """The size in bytes, without the files whose size is unknown."""
+        """The total size in bytes, without the files whose size is unknown."""
         return sum(file.bytes or 0 for _, _, file in self.files())
 
     @property
     def examples(self) -> int:
-        """How many examples the data set has, without the files whose number is unknown."""
+        """The total number of examples, without those in files whose number is unknown."""
         total = 0
         for _, _, file in self.files():
             if file.role == EXAMPLES:
@@ -196,7 +197,7 @@ class DataSet(YamlModel):
 
     @property
     def examples_text(self) -> str:
-        """The number of examples for tables, marked if the number of some files is unknown."""
+        """The number of examples for tables; ``> 100`` if the number in some files is unknown."""
         has_unknown = any(file.role == EXAMPLES and file.examples is None for _, _, file in self.files())
         if not has_unknown:
             return f"{self.examples:,}"
@@ -205,13 +206,13 @@ class DataSet(YamlModel):
         return f"> {self.examples:,}"
 
     def files(self) -> Iterator[tuple[Source, str, DataFile]]:
-        """All files with their source and their path in it."""
+        """Yield each file with its source and its path in the source."""
         for source in self.sources:
             for path, file in source.files.items():
                 yield source, path, file
 
     def select(self, labels: Labels, role: str = EXAMPLES) -> list[tuple[Source, str, DataFile]]:
-        """The files of a role that have all these labels. If a label has several values, each file has one of them."""
+        """Return the files with a role that match all labels. If a label has several values, one must match."""
         candidates = []
         for source, path, file in self.files():
             if file.role == role:
@@ -244,5 +245,5 @@ class DataSet(YamlModel):
 
 
 def read_entry(path: Path) -> DataSet:
-    """The data set that a YAML file describes; all mistakes are reported at once."""
+    """Read the data set that a YAML file describes. Raises an error that lists all mistakes in the file."""
     return read_model(path, DataSet)[0]

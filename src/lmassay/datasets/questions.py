@@ -1,4 +1,7 @@
-"""Questions of published data sets whose answer is in the text, read as an entry of the catalogue describes them."""
+"""Reads multiple-choice questions from files of published data sets, as an entry of the catalogue describes them.
+
+Only questions whose answer is in the text are read.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +28,25 @@ class QuestionFormat(YamlModel):
     context: str
     """The column of the text that the question is about."""
     question: str
+    """The column of the question."""
     choices: str | tuple[str, ...]
-    """One column for each choice, or one column that has them as a list of texts."""
+    """Either several columns, one for each choice, or one column with a list of all choices."""
     answer: str
-    """The column of the right answer: its text or, in JSON Lines, its number counted from 0."""
+    """The column of the right answer: its text or, in JSON Lines, its number, counted from 0."""
     template: tuple[str, ...]
     """The columns that name the template: questions of one template are not independent."""
     template_pattern: str = ""
-    """A regular expression for the part of the template columns that counts; all of it if left out."""
+    """A regular expression for the part of the template columns that is used; all of it if left out."""
     category: str = ""
-    """The column of the category, if there is one; the beginning of the template up to a hyphen otherwise."""
+    """The column of the category. If left out, the category is the beginning of the template up to a hyphen."""
     where: Mapping[str, str] = Field(default_factory=dict)
-    """Column → pattern such as ``*-dis-*``: only rows that match are questions whose answer is in the text."""
+    """A dict from column to a pattern such as ``*-dis-*``. Only rows that match all patterns are read: they select the
+    questions whose answer is in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedQuestion:
-    """A question with its choices; the text says which one is right."""
+    """A question with its choices. The text ``context`` says which choice is right."""
 
     context: str
     question: str
@@ -52,7 +57,7 @@ class PublishedQuestion:
 
 
 def read_questions(paths: Sequence[Path], question_format: QuestionFormat) -> list[PublishedQuestion]:
-    """The questions of these files whose answer is in the text."""
+    """Read the questions of these files whose answer is in the text."""
     questions: list[PublishedQuestion] = []
     for path in paths:
         for line, row in _rows(path, question_format.format):
@@ -67,9 +72,10 @@ def read_questions(paths: Sequence[Path], question_format: QuestionFormat) -> li
 
 
 def _rows(path: Path, file_format: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a file, each with its line number."""
     with path.open(encoding="utf-8", newline="") as stream:
         if file_format == "tsv":
-            # Line 1 has the names of the columns.
+            # Rows begin in line 2, because line 1 has the names of the columns.
             yield from enumerate(csv.DictReader(stream, delimiter="\t"), 2)
             return
         for line, text in enumerate(stream, 1):
@@ -89,10 +95,11 @@ def _is_wanted(row: Mapping[str, Any], question_format: QuestionFormat) -> bool:
 
 
 def _question(row: Mapping[str, Any], question_format: QuestionFormat) -> PublishedQuestion:
+    """Convert a row to a question. Raises KeyError or ValueError if the row is not one."""
     choices = _choices(row, question_format)
     right = row[question_format.answer]
     if isinstance(right, int):
-        # A negative number would count from the end; many data sets write -1 for "no label".
+        # Many data sets use -1 for "no label". As an index in Python, it would mean the last choice.
         if not 0 <= right < len(choices):
             raise ValueError(f"the answer {right} is not the number of a choice, 0 to {len(choices) - 1}")
         answer = choices[right]

@@ -1,8 +1,8 @@
-"""A run in the schema of Every Eval Ever (github.com/evaleval/every_eval_ever), version 0.2.2.
+"""Writes a run in the schema of Every Eval Ever (github.com/evaleval/every_eval_ever), version 0.2.2.
 
-``eval.schema.json`` describes one document per run with its results; ``instance_level_eval.schema.json`` describes one
-JSON object per example and result, in a companion file. A field that the schema requires, but that a run does not
-record, gets the value "unknown".
+``eval.schema.json`` describes one document per run with its results. ``instance_level_eval.schema.json`` describes an
+additional file with one JSON object, an *instance*, per example and result. Fields that the schema requires, but that a
+run does not record, get the value "unknown".
 """
 
 from __future__ import annotations
@@ -28,34 +28,37 @@ from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Result, Row, RunRecord
 
 SCHEMA_VERSION = "0.2.2"
-# Metrics that mean the same everywhere keep their plain name; the ids of others begin with "lmassay" and the task.
+# Metrics that mean the same in all programs. Their ids are their names; other ids begin with "lmassay" and the task.
 _COMMON_METRICS = ("accuracy", "exact_match", "f1_macro")
-# By the name of the model plug-in. Nothing is claimed about other plug-ins, such as `openai` with any base URL.
+# Names of model plug-ins. For others, such as `openai`, it is unknown where the model runs, because the base URL can be
+# any address.
 _LOCAL_MODELS = ("hf", "smollm2")
 _CLOSED_MODELS = ("azure", "clova", "claude")
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Who is responsible for the numbers."""
+    """The organization that is responsible for the numbers."""
 
     organization: str = "unknown"
     relationship: str = "other"
-    """To the developer of the model; one of :data:`lmassay.interchange.RELATIONSHIPS`."""
+    """Its relationship to the developer of the model; one of :data:`lmassay.interchange.RELATIONSHIPS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedEvaluation:
-    """The files of an export, and how many results and instances they contain."""
+    """The files of an export, and the numbers of results and instances in them."""
 
     file: Path
+    """The document with the results."""
     samples: Path | None
+    """The file with the instances; None if there are none."""
     results: int
     instances: int
 
 
 def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> ExportedEvaluation:
-    """Write the document of a run and its companion file.
+    """Write the document of a run and the file with its instances.
 
     ``target`` is a .json file, or a folder in which both are placed as in the project's data store.
     """
@@ -89,11 +92,11 @@ def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: E
 
 
 def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
-    """The path of the document, and the path that the document itself contains, which starts at ``target``."""
+    """The path of the document, and the path relative to ``target``, which is written into the document."""
     if target.suffix == ".json":
         return target, target.name
-    # The data store asks for a random UUID. This one is computed from the run's id, so that the same run gets the same
-    # name each time.
+    # The data store requires a random UUID. This one is computed from the run's id, so that a run gets the same name
+    # each time it is exported.
     digest = hashlib.sha256(record.id.encode()).digest()
     name = uuid.UUID(bytes=digest[:16], version=4)
     model = record.model.rpartition("/")[2]
@@ -103,6 +106,7 @@ def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
 
 
 def _document(store: Store, record: RunRecord, results: Sequence[Result], evaluator: Evaluator) -> dict[str, Any]:
+    """The document of a run, with the keys of ``eval.schema.json``."""
     generation = _generation_config(store, record)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -132,7 +136,7 @@ def result_id(result: Result) -> str:
 
 
 def _library(record: RunRecord) -> dict[str, Any]:
-    """The program that made the numbers: lmassay, or the harness that an imported log comes from."""
+    """The program that computed the numbers: lmassay, or the harness from which a log was imported."""
     signature: Mapping[str, str] = record.depends_on
     lmassay_version = record.provenance.versions.get("lmassay", lmassay.__version__)
     details = {"signature": record.signature, "run": record.id, **_unfinished(record)}
@@ -150,7 +154,7 @@ def _library(record: RunRecord) -> dict[str, Any]:
 
 
 def _unfinished(record: RunRecord) -> dict[str, str]:
-    """The status of a run that is not done, and why; empty for one that is."""
+    """The status of a run that is not done, and the reason; empty if it is done."""
     if record.status == "done":
         return {}
     details = {"run_status": record.status}
@@ -160,6 +164,7 @@ def _unfinished(record: RunRecord) -> dict[str, str]:
 
 
 def _model_info(record: RunRecord) -> dict[str, Any]:
+    """The description of the model, with the keys of the schema."""
     spec = record.config.get("model")
     kind = spec if isinstance(spec, str) else str((spec or {}).get("name", "none"))
     versions: Mapping[str, str] = record.provenance.versions
@@ -182,7 +187,7 @@ def _model_info(record: RunRecord) -> dict[str, Any]:
 
 
 def _developer(record: RunRecord) -> str:
-    """The part before the slash in a name such as ``acme/model-7b``; a path has no developer."""
+    """The part before the slash in a name such as ``acme/model-7b``; "unknown" for a path."""
     developer, slash, _ = record.model.strip("/").partition("/")
     if slash and not record.model.startswith("/"):
         return developer
@@ -190,6 +195,7 @@ def _developer(record: RunRecord) -> str:
 
 
 def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) -> dict[str, Any]:
+    """One result of the document, with the keys of the schema."""
     metric = result.metric
     group = result.group
     declared = metric_of(record, metric)
@@ -197,10 +203,10 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
         "evaluation_description": f"{metric} of {record.task} ({record.label}), {group}",
         "metric_id": metric if metric in _COMMON_METRICS else f"lmassay.{record.task}.{metric}",
         "metric_name": metric,
-        # The schema has no word for metrics whose best value is 0; they also get the detail "ideal" below.
+        # The schema cannot express that 0 is the best value of a metric. Such metrics get the detail "ideal" below.
         "lower_is_better": declared.better != "higher",
     }
-    # A metric without bounds gets no type, because the schema requires bounds for every type.
+    # A metric without bounds gets no score type, because the schema requires bounds for every type.
     if declared.range is not None:
         low, high = declared.range
         # A value outside its declared bounds would make the whole document invalid.
@@ -208,7 +214,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
             config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     if declared.better == "zero":
         config["additional_details"] = {"ideal": "0"}
-    # As text, like all details that this module writes.
+    # The counts are texts, like all details that this module writes.
     counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": str(result.n_unscored)}
     for name, count in result.clusters.items():
         counts[f"n_{name}"] = str(count)
@@ -234,7 +240,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
 
 
 def _source_data(record: RunRecord) -> dict[str, Any]:
-    """The digests of the data, because a run does not record where they were published."""
+    """A description of the data, by their digests: a run does not record where they were published."""
     signature: Mapping[str, str] = record.depends_on
     digests = {name: signature[name] for name in ("data", "src", "ref", "prompt", "attack") if name in signature}
     source: dict[str, Any] = {"dataset_name": record.label, "source_type": "other"}
@@ -245,7 +251,7 @@ def _source_data(record: RunRecord) -> dict[str, Any]:
 
 
 def _generation_config(store: Store, record: RunRecord) -> dict[str, Any]:
-    """How answers were generated: the command, and the options of the first request that generated text."""
+    """How answers were generated: the command, and the options of the first request for generated text."""
     arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *record.provenance.command])}
     for request in _first_requests(store, record):
         if request.get("verb") == "generate":
@@ -262,31 +268,31 @@ def _generation_config(store: Store, record: RunRecord) -> dict[str, Any]:
 
 
 def _first_requests(store: Store, record: RunRecord) -> list[Mapping[str, Any]]:
-    """The requests about the first example; all examples have the same options."""
+    """The requests for the first example. The options are the same for all examples."""
     for _, exchanges in store.requests_and_responses(record.id):
         return [request for request, _ in exchanges]
     return []
 
 
-# --- instances: the input and output of each example, and the answer that was read from it ----------------------------
+# --- instances: the input and output of each example, and the answer that was extracted from the output ---------------
 
 
 Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
 Instance = dict[str, Any]
-# Details of a score that contain the answer in the model's own words.
+# The details of a score that contain the text that the model generated.
 _ANSWER_DETAILS = ("raw", "answer", "adv_out", "out")
-# Details of a score that contain the answer as the task read it.
+# The details of a score that contain the answer that the task extracted from the text.
 _EXTRACTED_DETAILS = ("letter", "answer", "prediction")
 
 
 def _metrics_with_verdict(store: Store, record: RunRecord, results: Sequence[Result]) -> list[tuple[Result, bool]]:
-    """Overall results of metrics that judge each example as right or wrong, each with whether lower is better."""
+    """The overall results of metrics that judge each example as right or wrong, each with whether lower is better."""
     overall = {result.metric: result for result in results if result.group == "overall"}
     is_binary: dict[str, bool] = {}
     for row in store.score_rows(record.id):
         for metric, value in row.score.values.items():
             is_binary[metric] = is_binary.get(metric, True) and value in (0.0, 1.0)
-    # A user's own "accuracy" may have values between 0 and 1; then no example is simply right or wrong.
+    # The scores are checked, too: a user's own "accuracy" may have values between 0 and 1, which are not verdicts.
     judged: list[tuple[Result, bool]] = []
     for metric in record.design.headline or list(overall):
         declared = metric_of(record, metric)
@@ -296,6 +302,7 @@ def _metrics_with_verdict(store: Store, record: RunRecord, results: Sequence[Res
 
 
 def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[Instance]:
+    """Yield an instance for each scored example and each metric with a verdict."""
     rows = store.rows(record.id)
     exchanges_of_rows = store.requests_and_responses(record.id)
     for row, (_, exchanges) in zip(rows, exchanges_of_rows, strict=True):
@@ -319,21 +326,21 @@ def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, b
 
 
 def _path_part(text: str) -> str:
-    """A name that any file system accepts."""
+    """Return a text in a form that every file system accepts as a name."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:80]
-    # The data store keeps "data" for its top folder.
+    # In the data store, "data" is the name of the top folder.
     if not plain or plain.lower() == "data" or is_reserved(plain):
         return f"x-{plain}"
     return plain
 
 
 def instance_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Instance:
-    """The instance of an example: input, output and attribution, without model, evaluation and verdict."""
+    """The parts of an instance that do not depend on the metric: input, output and attribution of the answer."""
     make_instance = export_of(record).instance
     parts = None if make_instance is None else make_instance(row)
     if not parts:
         parts = _general_instance(record.task, row, exchanges)
-    # The schema defines the hash over input and reference.
+    # The schema defines the hash as that of input and reference.
     hashed = {"raw": parts["input"]["raw"], "reference": parts["input"]["reference"]}
     text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
     return {
@@ -346,6 +353,7 @@ def instance_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Instance:
 
 
 def _general_instance(task: str, row: Row, exchanges: Exchanges) -> Instance:
+    """Input, output and attribution of an example whose evaluation does not define them."""
     details = row.score.details
     prompts: dict[str, None] = {}
     outputs = []
@@ -380,7 +388,7 @@ def _general_instance(task: str, row: Row, exchanges: Exchanges) -> Instance:
 
 
 def attribution(value: str, method: str) -> dict[str, Any]:
-    """How the value that counts was extracted from the output."""
+    """The attribution of an answer: the scored value, and how it was extracted from the output."""
     return {
         "turn_idx": 0,
         "source": "output.raw",

@@ -1,4 +1,4 @@
-"""How an evaluation exports its runs to the formats of other tools, if the general form is not enough."""
+"""How runs are exported to the formats of other tools: in a general form, or as their evaluation defines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmassay.plugins.hooks import call_hook, instance_of, with_named_errors
 from lmassay.types import Row, RunRecord
 
 LogDocument = tuple[str, dict[str, Any], str]
-"""The name of the log that an example belongs to, its document and its target."""
+"""The name of the log to which an example belongs, its document and its target."""
 RowParts = Callable[[Row], dict[str, Any] | None]
 
 _SAMPLE_KEYS = ("asked", "answers", "metrics", METADATA_KEY)
@@ -21,28 +21,29 @@ _INSTANCE_KEYS = ("input", "output", "answer_attribution")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """How the examples of a task are exported. Members that are None get the general form."""
+    """How the examples of a task are exported. For members that are None, the general form is used."""
 
     has_logs: bool = True
     """False for a task whose requests or scores do not fit into a log of lm-evaluation-harness."""
     log_document: Callable[[Row], LogDocument] | None = None
-    """The log, document and target of an example."""
+    """A function that returns the log, document and target of an example."""
     log_sample: RowParts | None = None
-    """A mapping with the keys ``asked`` (the arguments of each request), ``answers`` (one per request), ``metrics`` and
-    ``lmassay`` (what `lmassay import` needs: ``id`` and ``groups``); None if the row does not contain them."""
+    """A function that returns a dict with the keys ``asked`` (the arguments of each request), ``answers`` (one per
+    request), ``metrics`` and ``lmassay`` (``id`` and ``groups``, which `lmassay import` needs); it returns None if the
+    row does not contain them."""
     instance: RowParts | None = None
-    """A mapping with the keys ``input``, ``output`` and ``answer_attribution`` of Every Eval Ever's schema; None for
-    the general form."""
+    """A function that returns a dict with the keys ``input``, ``output`` and ``answer_attribution`` of the schema of
+    Every Eval Ever; it returns None for an example that gets the general form."""
 
 
 def export_of(record: RunRecord) -> Export:
-    """How the runs of this run's task are exported."""
+    """Return how the examples of this run are exported."""
     evaluation = evaluation_of(record)
     make_export = view_of(record).export
     if evaluation is None or make_export is None:
         return Export()
     export = call_hook(evaluation, "export", make_export, reads=instance_of(Export), otherwise=Export)
-    # A file that mixes two forms would be useless, so a function that fails ends the export.
+    # If one of these functions fails, the export ends, because a file that mixes two forms would be useless.
     return replace(
         export,
         log_document=with_named_errors(evaluation, "export.log_document", export.log_document),
@@ -52,7 +53,7 @@ def export_of(record: RunRecord) -> Export:
 
 
 def _requiring_keys(keys: Sequence[str], function: RowParts | None) -> RowParts | None:
-    """Wrap a function, so that a key that its mapping lacks is an error."""
+    """Wrap a function so that it raises ValueError if the dict that it returns lacks one of the keys."""
     if function is None:
         return None
 

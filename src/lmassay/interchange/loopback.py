@@ -1,4 +1,4 @@
-"""Servers for this machine only: the addresses they may listen on, and the host names that requests may use."""
+"""Restricts servers to this machine: the addresses on which they listen, and the host names in requests to them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def host_in_url(host: str) -> str:
-    """Return a host as it is written in an address.
+    """Return a host in the form that it has in a URL.
 
     >>> host_in_url("127.0.0.1"), host_in_url("0::1")
     ('127.0.0.1', '[::1]')
     """
-    # A browser writes an IPv6 address in its shortest form.
+    # Browsers shorten IPv6 addresses.
     if ":" in host:
         return f"[{ipaddress.ip_address(host)}]"
     return host
 
 
 def allowed_hosts(host: str, port: int) -> frozenset[str]:
-    """Return what the Host header of a request to this server may be.
+    """Return the allowed values of the Host header in requests to this server.
 
-    Anyone can point their own host name at this machine. Without this check, a page under that name could read the
-    answers (DNS rebinding).
+    Anyone can let their own host name point to this machine. If requests with such a name were answered, a web page
+    with that name could read the results (DNS rebinding).
     """
     names = (*_LOCAL_NAMES, host_in_url(host))
     hosts = {f"{name}:{port}" for name in names}
@@ -48,7 +48,7 @@ def allowed_hosts(host: str, port: int) -> frozenset[str]:
 
 
 def require_loopback(host: str) -> None:
-    """Raise UserError unless a host is this machine."""
+    """Raise UserError unless a host is a loopback address, that is this machine."""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

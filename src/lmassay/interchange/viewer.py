@@ -1,7 +1,7 @@
-"""A results folder in Datasette: tables, facets and prepared queries in the browser, on this machine only.
+"""Shows a results folder in Datasette: tables, facets and prepared queries in the browser, only on this machine.
 
-Datasette opens the file read-only. This module also keeps installed plug-ins from being loaded, does not offer the file
-for download, and refuses requests for another host name, so that no web page elsewhere can read the results.
+Datasette opens the file read-only. This module also prevents Datasette from loading installed plug-ins, disables the
+download of the file, and refuses requests with another host name, so that no other web page can read the results.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from lmassay.storage.store import DAMAGED, STORE_FILE, Store
 _METADATA = Path(__file__).with_name("datasette.yaml")
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50}
 MAX_COPIED_ROWS = 50_000
-"""How many examples of a run that is stored in batches are shown."""
+"""The largest number of examples that are shown for a run that is stored in batches."""
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 class Viewer:
-    """A server that listens on its port from the start; it answers requests once ``run`` is called."""
+    """A server. It listens on its port as soon as it is created, and answers requests after ``run`` is called."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
         require_loopback(host)
         self.notes: list[str] = []
-        """What the user should know about the tables that are shown."""
+        """Notes for the user about the tables that are shown."""
         # The temporary copy, if there is one, and the socket.
         self._resources = ExitStack()
         try:
@@ -46,7 +46,7 @@ class Viewer:
             raise
 
     def close(self) -> None:
-        """Stop listening, and remove what was copied."""
+        """Stop listening, and remove the temporary copy."""
         self._resources.close()
 
     def _open(self, folder: Path, host: str, port: int) -> None:
@@ -55,7 +55,7 @@ class Viewer:
             records = [store.with_damage(record) for record in store.runs()]
             whole_runs = [record.id for record in records if record.status != DAMAGED]
             damaged_runs = [record.id for record in records if record.status == DAMAGED]
-            # Datasette shows the tables themselves, so keys must not be in them.
+            # Datasette shows the stored tables, so they must not contain API keys.
             remember_environment()
             if store.runs_in_batches() or damaged_runs or _may_have_secrets(store):
                 folder = self._copy(store, whole_runs)
@@ -68,10 +68,10 @@ class Viewer:
         self._app = _for_local_reading(app, host, self.port)
 
     def _copy(self, store: Store, runs: Sequence[str]) -> Path:
-        """Copy runs to a temporary folder, with a table row for each example and without keys; return the folder.
+        """Copy runs to a temporary folder, with a table row for each example and without API keys; return the folder.
 
-        Datasette shows tables as they are stored: examples in batches are not readable, damaged runs look like valid
-        ones, and keys are visible.
+        Datasette shows the stored tables. Without a copy, examples in batches would not be readable, damaged runs would
+        look like valid ones, and API keys would be visible.
         """
         folder = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="lmassay-view-")))
         store.copy_with_single_rows(folder, runs, MAX_COPIED_ROWS)
@@ -87,7 +87,7 @@ class Viewer:
         return folder
 
     def run(self) -> None:
-        """Serve until stopped."""
+        """Answer requests until the process is interrupted."""
         import uvicorn
 
         with self._resources:
@@ -95,7 +95,7 @@ class Viewer:
 
 
 def _may_have_secrets(store: Store) -> bool:
-    """Return whether the store has secrets, which old versions stored, or is too damaged to tell."""
+    """Return whether the store contains secrets, which old versions stored, or is too damaged to find out."""
     try:
         return count_secrets(store) > 0
     except DamageError:
@@ -110,19 +110,20 @@ _POLICY = (
 
 
 def _application(folder: Path) -> App:
-    # Datasette reads this when it is imported; an empty list loads no installed plug-in.
+    """Return the application of Datasette for the results in a folder."""
+    # Datasette reads this variable when it is imported. With an empty list, it does not load installed plug-ins.
     os.environ["DATASETTE_LOAD_PLUGINS"] = ""
     try:
         from datasette.app import Datasette
     except ModuleNotFoundError as error:
         raise MissingExtra("lmassay view --datasette", "datasette") from error
-    # Imported after the application, which loads it as one of its own plug-ins.
+    # This module must be imported after the application, which loads it as one of its own plug-ins.
     from datasette import handle_exception
 
     # An error in a user's query is shown on the page; without this, the terminal fills with a traceback.
     handle_exception.rich = None
     file = [str((folder / STORE_FILE).resolve())]
-    # In a read-only folder, SQLite cannot create its lock files. It can do without them if the file is "immutable".
+    # In a read-only folder, SQLite cannot create its lock files. It does not need them if the file is "immutable".
     kind = "files" if os.access(folder, os.W_OK) else "immutables"
     metadata = yaml.safe_load(_METADATA.read_text(encoding="utf-8"))
     app: App = Datasette(**{"files": [], kind: file}, metadata=metadata, settings=_SETTINGS).app()
@@ -130,7 +131,7 @@ def _application(folder: Path) -> App:
 
 
 def _for_local_reading(app: App, host: str, port: int) -> App:
-    """Refuse requests that are not for reading, and those for another host name."""
+    """Wrap an application so that requests with another host name or another method than GET and HEAD are refused."""
     hosts = {name.encode() for name in allowed_hosts(host, port)}
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
@@ -146,9 +147,10 @@ def _for_local_reading(app: App, host: str, port: int) -> App:
 
 
 def _with_policy(send: Any) -> Any:
-    """Add a policy to every page: whatever an answer contains, nothing is loaded from or sent to another server.
+    """Add a content security policy to every page, so that nothing is loaded from or sent to another server.
 
-    Inline scripts and styles are allowed, because Datasette's own pages use them.
+    This protects the user even if an answer contains HTML. Inline scripts and styles are allowed, because Datasette's
+    own pages use them.
     """
 
     async def send_with_policy(message: dict[str, Any]) -> None:

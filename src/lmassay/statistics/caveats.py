@@ -1,4 +1,8 @@
-"""Warnings about comparisons that may mislead although their numbers are right."""
+"""Warnings about comparisons that may mislead although their numbers are right.
+
+Some of them depend on the :class:`~lmassay.contracts.Variation` of an evaluation, which says which parts of a run's
+signature determine how the question is asked, such as the prompt or the attack.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _ROUNDING = 1e-9
 
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
-    """What a reader should know before trusting a comparison: different scorers or thresholds, unfinished runs."""
+    """Warnings to read before trusting a comparison, such as unfinished runs, other scorers or thresholds."""
     warnings = []
     for side in (base, *others):
         if side.record.status != "done":

@@ -81,7 +81,7 @@ class Clustering:
     largest_effect: float
     """The design effect at the largest correlation that intervals allow for: see :func:`largest_effect`."""
     contributions: Mapping[str | int, float] = field(default_factory=dict)
-    """From the label of each cluster of the first grouping to what it contributes to the deviation of the estimate."""
+    """A dict from the label of a cluster in the first grouping to its contribution to the estimate's deviation."""
 
 
 def clustering_of(

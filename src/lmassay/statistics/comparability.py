@@ -1,4 +1,8 @@
-"""Decides which runs were measured in the same way, and names the settings that differ between the others."""
+"""Decides which runs were measured in the same way, and names the settings that differ between the others.
+
+The settings are the parts of a run's signature. The :class:`~lmassay.contracts.Variation` of an evaluation says which
+of them may differ between runs that are compared, such as the prompt or the attack.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,10 @@ def measured_differently(records: Sequence[RunRecord]) -> list[str]:
 def differing_settings(records: Sequence[RunRecord]) -> list[str]:
     """The parts of the signatures in which runs of a task differ, without those that are meant to differ."""
     may_differ = {*variation_of(records[0]).question_parts, *_MAY_DIFFER}
-    names = dict.fromkeys(name for record in records for name in record.depends_on)
+    # A dictionary instead of a set, because it keeps the order of the names.
+    names: dict[str, None] = {}
+    for record in records:
+        names.update(dict.fromkeys(record.depends_on))
     differing = []
     for name in names:
         values = {record.depends_on.get(name) for record in records}

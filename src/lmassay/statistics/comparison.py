@@ -62,7 +62,7 @@ class Comparison:
     can_rise: int = 0
     """The number of units that could be higher than in the base run."""
     better: Better = "higher"
-    """Which direction is better, as the metric declares."""
+    """The direction that is better, as declared by the metric."""
     only_base: int = 0
     """The number of examples that only the base run scored. They are in no pair, so the other fields ignore them."""
     only_new: int = 0
@@ -187,6 +187,7 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
 
 
 def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
+    """The comparison of two runs by one metric, without the adjusted p-value."""
     difference = pairs.difference(base.record.settings)
     counts = count_changes(pairs)
     return Comparison(
@@ -235,7 +236,7 @@ def number_of_tests(rows: Iterable[Comparison]) -> int:
 
 def pairing_of(pairs: Iterable[tuple[Side, Side]], rows: Sequence[Comparison]) -> str:
     """A text that says what is paired in the comparisons ``rows`` of several pairs of runs."""
-    # A dictionary in place of a set keeps the order of the pairs.
+    # A dictionary instead of a set, because it keeps the order of the pairs.
     texts: dict[str, None] = {}
     for base, other in pairs:
         rows_of_other = [row for row in rows if row.new == other.record.id]
@@ -263,7 +264,7 @@ def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> st
 
 def _clusters_text(rows: Sequence[Comparison]) -> str:
     """A text that says by what the rows are clustered; if this differs between metrics, with the metrics."""
-    # A dictionary in place of a set keeps the order of the metrics.
+    # A dictionary instead of a set, because it keeps the order of the metrics.
     metrics_by_clusters: dict[str, dict[str, None]] = {}
     for row in rows:
         names = () if row.estimate is None else row.estimate.clustered_by

@@ -19,6 +19,7 @@ from lmassay.statistics.estimation import Alternative
 from lmassay.types import Metric
 
 Reading = Literal["fail if", "pass only if"]
+"""How a gate uses a condition: it fails if the condition holds, or passes only if the condition holds."""
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 _CONDITION = re.compile(
@@ -54,6 +55,7 @@ class Condition:
     relative: bool = False
     """True if the threshold is a fraction of the base's value: -0.02 for ``-2%``."""
     reading: Reading = "fail if"
+    """How the gate uses the condition, which depends on the option: ``--fail-if`` or ``--pass-only-if``."""
 
     def __str__(self) -> str:
         if self.operator in ("worse", "not worse"):
@@ -102,12 +104,12 @@ class Condition:
 
     @property
     def verb(self) -> str:
-        """What the metric does if the condition holds."""
+        """A verb for what the metric does if the condition holds: ``fall`` or ``rise``."""
         return "fall" if self.is_below else "rise"
 
     @property
     def limit(self) -> str:
-        """Such as ``below -0.02``."""
+        """The threshold with its direction as a text, such as ``below -0.02``."""
         return f"{'below' if self.is_below else 'above'} {self.threshold_text}"
 
     def is_met_by(self, difference: float) -> bool:

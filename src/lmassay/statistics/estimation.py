@@ -4,8 +4,8 @@ A rate, a mean score, a difference of two accuracies, the mean over construction
 are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means as :class:`Term` objects and returns an
 :class:`Estimate`. Each of the three kinds of numbers has one method for its interval, whatever the value:
 
-- *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples in place of their number
-  and Student's t in place of the normal quantile. Rates in clusters have their own module,
+- *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples instead of their number
+  and the quantile of Student's t instead of the normal one. Rates in clusters have their own module,
   :mod:`lmassay.statistics.clustered_rate`; rates of rows that are grouped twice are computed here.
 - *bounded means*: the same interval for the score rescaled to 0…1. If the scores pile up at a bound, two
   pseudo-observations are added, and the interval allows for a few scores at the other bound that the sample does not
@@ -84,6 +84,7 @@ class Estimate:
     degrees: float
     """Degrees of freedom of the standard error."""
     rows: int
+    """The number of values from which the estimate is computed."""
     units: int
     """The number of independent units: clusters, or rows if there are no clusters. If the rows are grouped twice, the
     smaller of the two numbers of clusters."""
@@ -110,8 +111,8 @@ class Estimate:
     clusters: tuple[int, ...] = ()
     """The number of clusters in each grouping of the rows."""
     contributions: Mapping[str | int, float] = field(default_factory=dict, repr=False, compare=False)
-    """From the label of each cluster to what it contributes to the deviation of the estimate; the sum of the squares is
-    the CR2 variance. Empty without clusters."""
+    """A dict from the label of a cluster to its contribution to the estimate's deviation. The sum of the squares is the
+    CR2 variance. Empty without clusters."""
     reason: str = ""
     """Why there is no interval; empty if there is one."""
 
@@ -221,8 +222,8 @@ def estimate(
 ) -> Estimate:
     """Estimate ``constant + Σ coefficient · mean``, the sum over all terms.
 
-    ``bounds`` are the least and the largest possible value of the result. With ``is_difference``, they do not affect
-    how the interval is computed: a difference gets the interval of the kind "mean", which is cut off at the bounds.
+    ``bounds`` are the least and the largest possible value of the result. With ``is_difference``, the result gets the
+    interval of the kind "mean", which is cut off at the bounds; the values of a difference may have either sign.
     """
     terms = [without_weight_0(term) for term in terms]
     if any(len(term.values) == 0 for term in terms):
@@ -523,7 +524,7 @@ def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: flo
 
 
 def _mean_contributions(estimates: Sequence[Estimate]) -> dict[str | int, float]:
-    """From each cluster to what it contributes to the deviation of the mean of the estimates."""
+    """A dict from a cluster to its contribution to the deviation of the mean of the estimates."""
     averaged: dict[str | int, float] = {}
     for single in estimates:
         for cluster, contribution in single.contributions.items():

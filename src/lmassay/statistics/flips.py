@@ -122,12 +122,19 @@ class Flips:
 
     metric: str
     base: str
+    """The id of the base run."""
     new: str
+    """The id of the run that is compared with it."""
     paired_by: str
+    """``example``, or the name of the group by whose labels the runs are paired."""
     n: int
+    """The number of pairs."""
     is_rate: bool
+    """Whether all scores are 0 or 1."""
     both_one: int
+    """The number of pairs with a score of 1 in both runs; 0 if scores are graded."""
     both_zero: int
+    """The number of pairs with a score of 0 in both runs; 0 if scores are graded."""
     left_out: ExcludedExamples
     changes: ScoreChanges
     """In the order of the data if scores are 0 or 1; otherwise the largest change first."""
@@ -203,6 +210,7 @@ def scores_of(side: Side, metric: str) -> list[str]:
 
 
 def _flips(base: Side, other: Side, metric: str) -> Flips:
+    """The flips of one score between two runs."""
     key = pairing_key(base, other)
     if are_aligned(base, other, metric, key):
         pairs, left_out = _aligned_pairs(base, other, metric)

@@ -233,6 +233,7 @@ class _Question:
 
     @property
     def p(self) -> float | None:
+        """The unadjusted p-value of the one-sided test; None if nothing can be tested."""
         if self.threshold is None:
             return None
         return self.estimate.p_value(self.threshold, self.condition.alternative)
@@ -269,6 +270,7 @@ class _Level:
 
 
 def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _Question:
+    """Prepare the test of one condition on one pair of runs. Raises a UserError if the test makes no sense."""
     condition = condition.directed(metric_of(base.record, condition.metric))
     require_reachable(condition, _bounds(base, new, condition.metric))
     pairs = pairs_of(base, new, condition.metric)
@@ -323,7 +325,7 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
     row = question.row
     measured = question.measured
     if measured is None or question.threshold is None:
-        return _cannot_judge(question, f"the base mean of {row.metric} is 0, so a share of it cannot be a threshold")
+        return _cannot_judge(question, f"the base mean of {row.metric} is 0, so the threshold cannot be relative to it")
     if p is None:
         return _cannot_judge(question, f"nothing can be tested with {_units(row)}: {question.estimate.reason}")
     bound = _bound(question, level)
@@ -588,7 +590,7 @@ def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> 
 
 
 def unpaired_text(row: Comparison) -> str:
-    """Such as ``not compared: 3 examples that only the base run scored``; empty if all are in a pair."""
+    """A text such as ``not compared: 3 examples that only the base run scored``; empty if all are in a pair."""
     parts = []
     for count, run in ((row.only_base, "base"), (row.only_new, "new")):
         if count:

@@ -1,8 +1,8 @@
 """Selects the values of which a mean is computed, with their weights and clusters.
 
 Usually, there is one value for each example. If a metric is in ``Design.crossed``, an example has several values, one
-for each label: in TSE, a context has one for each pair of verbs. The same labels occur in other examples, so these
-values are clustered in two ways: by the cluster of the example and by the label.
+for each label: in a targeted syntactic evaluation (TSE), a context has one for each pair of verbs. The same labels
+occur in other examples, so these values are clustered in two ways: by the cluster of the example and by the label.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def keys_of(side: Side, key: str | None) -> Sequence[str]:
 
 
 def unit_states(side: Side, key: str | None) -> dict[str, str]:
-    """From each unit of a run to its state: "scored" if any of its rows is, else "error" or "unscored"."""
+    """A dict from each unit of a run to its state: "scored" if any of its rows is, else "error" or "unscored"."""
     table = side.table
     states: dict[str, str] = {}
     keys = keys_of(side, key)
@@ -93,7 +93,7 @@ class PairingUnit:
 
 
 def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]:
-    """From each unit of a run to its mean score; units without a score are left out."""
+    """A dict from each unit of a run to its mean score; units without a score are left out."""
     import numpy as np
 
     table = side.table
@@ -152,10 +152,11 @@ def _cluster_names(side: Side) -> list[str]:
 
 
 def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
-    """From unit and label to the score of the unit's outcomes with that label.
+    """A dict from unit and label to the score of the unit's outcomes with that label.
 
-    Only metrics in ``Design.crossed`` have outcomes with labels: in TSE, for example, an example has an outcome for
-    each verb pair. Empty for other metrics, and for runs of earlier versions, which did not store outcomes.
+    Only metrics in ``Design.crossed`` have outcomes with labels: in a targeted syntactic evaluation (TSE), an example
+    has an outcome for each verb pair. Empty for other metrics, and for runs of earlier versions, which did not store
+    outcomes.
     """
     import numpy as np
 
@@ -564,7 +565,7 @@ def _replicate_labels(side: Side, metric: str) -> list[str]:
 
 
 def _by_replicate(side: Side, metric: str) -> dict[str, float]:
-    """From the label of each repetition to its mean score: a split may have been repeated with several patterns."""
+    """A dict from repetition to mean score. A split may have been trained with several patterns, which are averaged."""
     scores: dict[str, list[float]] = {}
     labels = _replicate_labels(side, metric)
     values_of_rows = side.table.values(metric).tolist()

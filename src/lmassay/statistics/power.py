@@ -48,7 +48,7 @@ class Spread:
     changed: float
     """The fraction of pairs whose scores differ; half of them rise and half fall."""
     size: float = 1.0
-    """By how much a score that changes does so; 1 for scores of 0 or 1."""
+    """The size of a change: 1 for scores of 0 or 1."""
     effect: float = 1.0
     """The design effect of clusters."""
     degrees: float | None = None

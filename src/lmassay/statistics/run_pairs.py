@@ -1,4 +1,7 @@
-"""Decides which runs are compared: those that the user named, or the runs of two sweeps, pair by pair."""
+"""Decides which runs are compared: those that the user named, or the runs of two sweeps, pair by pair.
+
+A *sweep* is the set of runs that one command started.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +176,7 @@ def _identity(run: RunRecord) -> object:
 
 
 def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
-    """From key to run, without the runs that share their key with another run."""
+    """A dict from key to run, without the runs that share their key with another run."""
     counts = Counter(map(key, runs))
     return {key(run): run for run in runs if counts[key(run)] == 1}
 

@@ -40,7 +40,7 @@ class ScoresOnTests:
 class Outcomes:
     """The outcomes of one metric in ``Design.crossed``, with one element for each label of each example.
 
-    In TSE, for example, an example has one outcome for each verb pair.
+    In a targeted syntactic evaluation (TSE), for instance, an example has one outcome for each verb pair.
     """
 
     table_rows: NDArray[np.int64]
@@ -57,6 +57,7 @@ class ScoreTable:
     """Columns of scores, with one row for each example; a missing score is NaN."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
+        """Build the columns. The rows are iterated over only once."""
         import numpy as np
 
         ids: list[str] = []
@@ -267,6 +268,7 @@ class ScoreTable:
         return outcomes
 
     def _outcomes_in_columns(self, metric: str) -> Outcomes:
+        """Convert the outcomes of a metric, which were collected row by row, to columns."""
         import numpy as np
 
         table_rows = []

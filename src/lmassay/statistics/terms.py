@@ -31,8 +31,8 @@ ROUNDING = 1e-12
 class Term:
     """The values of one mean of an estimate, and its coefficient in the sum.
 
-    ``clusters`` holds one sequence of labels for each grouping of the rows: none for independent rows, two if rows
-    may share a noun and may share a verb. ``weights`` says how much each row counts in the mean. If
+    ``clusters`` holds one sequence of labels for each grouping of the rows: none for independent rows, two if rows are
+    grouped twice, for example by noun and by verb. ``weights`` says how much each row counts in the mean. If
     ``weights_are_counts``, each weight is a number of answers, and the value is the fraction of them that are right.
     """
 

@@ -1,7 +1,7 @@
-"""The user's note and tags on a run.
+"""The note and tags that a user gives to a run.
 
-They are stored next to the digests of the run, as JSON with its own digest: so they are copied, merged and repaired
-together with the run, and stores of earlier versions need no new table.
+They are stored in the table of digests, as JSON with its own digest. This way, they are copied, merged and repaired
+together with the run, and stores of earlier versions do not need a new table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmassay.storage.single_rows import UNREADABLE
 from lmassay.types import Annotation, canonical, digest
 
 _MAX_NOTE_LENGTH = 10_000
-# A tag can be typed without quotes, and a pattern of --tag cannot be mistaken for one.
+# A tag can be typed in a shell without quotes, and has none of the characters that are special in patterns of --tag.
 _TAG = re.compile(r"[\w][\w.:+-]{0,49}")
 
 
@@ -42,7 +42,7 @@ def with_tags(annotation: Annotation, names: Sequence[str]) -> Annotation:
 
 
 def annotation_text(run: str, annotation: Annotation, changed: str = "") -> str:
-    """Return a note and tags as they are stored; ``changed`` is when they were changed, by default now."""
+    """Return the text that is stored for a note and tags. ``changed`` is the time of the change, by default now."""
     changed = changed or datetime.now(UTC).isoformat(timespec="microseconds")
     content = {"note": annotation.note, "tags": list(annotation.tags), "changed": changed}
     return canonical({**content, "digest": digest(run, canonical(content))})
@@ -63,12 +63,12 @@ def annotation_from_text(run: str, stored: str | None) -> Annotation | None:
 
 
 def time_of_change(stored: str) -> str:
-    """Return when a stored note and tags were changed, so that the latest of several can be chosen."""
+    """Return the time at which a stored note and tags were changed, so that the latest of several can be selected."""
     return str(json.loads(stored)["changed"])
 
 
 def store_annotation(database: Database, run: str, annotation: Annotation) -> None:
-    """Store a note and tags; if both are empty, nothing is stored. Call it in a transaction."""
+    """Store a note and tags, or delete the stored ones if both are empty. The caller must have begun a transaction."""
     if annotation == Annotation():
         database.execute("DELETE FROM digests WHERE run = ? AND part = ?", (run, ANNOTATION))
     else:

@@ -1,6 +1,6 @@
-"""Batches of scored examples as the store writes them: two packed parts, each with a digest.
+"""Batches of scored examples in the form in which they are stored: two packed parts, each with a digest.
 
-Statistics need ids, groups and scores; texts are in a separate part, which they do not read.
+Statistics need only ids, groups and scores. The texts are in a separate part, so that statistics need not read them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, cast
 from lmassay.storage.packing import Column, pack, unpack
 from lmassay.types import RowBatch
 
-# Since schema 6. The texts come last: SQLite reads a row from the left and stops at the last column that is asked for.
+# Since schema 6. The texts are the last column, because SQLite reads a row from the left and stops at the last column
+# of the query.
 BATCHES = """
 CREATE TABLE IF NOT EXISTS batches (
   run TEXT NOT NULL, first INTEGER NOT NULL, examples INTEGER NOT NULL, scores_digest BLOB NOT NULL,
@@ -20,20 +21,20 @@ CREATE TABLE IF NOT EXISTS batches (
 )
 """
 BATCH_COLUMNS = "run, first, examples, scores_digest, scores, texts_digest, texts"
-# An editor for SQLite may have turned bytes into text. They are read as bytes, so that the digest reveals the change.
+# The columns are read as bytes even if an editor for SQLite has stored them as text; the digest shows such a change.
 _SCORES_READ = "CAST(scores_digest AS BLOB), CAST(scores AS BLOB)"
 _BATCH_READ = f"{_SCORES_READ}, CAST(texts_digest AS BLOB), CAST(texts AS BLOB)"
 SCORES_QUERY = f"SELECT run, first, examples, {_SCORES_READ} FROM batches WHERE run = ? ORDER BY first"  # noqa: S608
 BATCHES_QUERY = f"SELECT run, first, examples, {_BATCH_READ} FROM batches WHERE run = ? ORDER BY first"  # noqa: S608
 BATCH_QUERY = f"SELECT run, first, examples, {_BATCH_READ} FROM batches WHERE run = ? AND first = ?"  # noqa: S608
-# Bytes. The digest detects damage; it is not meant to prevent forgery.
+# In bytes. The digest detects damage; it is not meant to prevent forgery.
 _DIGEST_SIZE = 16
 _IDS = "ids"
 _REFERENCES = "references"
 
 
 class StoredScores(NamedTuple):
-    """The part of a batch that statistics read, as :data:`SCORES_QUERY` returns it."""
+    """The part of a batch that statistics read, with the columns of :data:`SCORES_QUERY`."""
 
     run: str
     first: int
@@ -94,7 +95,7 @@ class StoredBatch(NamedTuple):
 
 
 def positions_text(first: int, examples: int) -> str:
-    """Return which examples a batch has, for messages."""
+    """Return which examples a batch has, such as ``examples 1 to 5,000``, for messages."""
     return f"examples {first + 1:,} to {first + examples:,}"
 
 
@@ -105,12 +106,12 @@ def _digest(run: str, first: int, examples: int, packed: bytes) -> bytes:
 
 
 def _named(kind: str, columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return columns with the kind before their names, sorted by name, as in all other stored mappings."""
+    """Return columns with the kind in front of their names, sorted by name like all other stored mappings."""
     return {f"{kind}/{name}": columns[name] for name in sorted(columns)}
 
 
 def _of_kind(kind: str, columns: Mapping[str, Column]) -> dict[str, Any]:
-    """Return the columns of a kind under their own names."""
+    """Return the columns of a kind, without the kind in front of their names."""
     prefix = f"{kind}/"
     return {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
 

@@ -28,7 +28,7 @@ def json_without_keys(text: str) -> str:
 
 def batch_without_keys(batch: RowBatch) -> RowBatch:
     """Return a batch of rows in which the keys in use are blanked out."""
-    # The usual case: most runs that are scored in batches use a local model or none, so no API key was read.
+    # The usual case: most runs that are scored in batches read outputs from files, so the process knows no API keys.
     if not has_keys_in_use():
         return batch
     return replace(

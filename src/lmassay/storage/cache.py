@@ -1,4 +1,4 @@
-"""Where lmassay keeps what it has fetched or converted: models and data sets."""
+"""The folder in which lmassay keeps models and data sets that it has downloaded or converted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmassay.errors import DataError
 
 
 def cache_folder() -> Path:
-    """``$LMASSAY_CACHE``, or the user's cache folder of this system."""
+    """Return ``$LMASSAY_CACHE`` or, by default, the user's cache folder of the operating system."""
     configured = os.environ.get("LMASSAY_CACHE")
     if configured:
         return Path(configured).expanduser().absolute()
@@ -20,7 +20,7 @@ def cache_folder() -> Path:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raise unless ``needed`` bytes are free on the disk that ``folder`` is on, or will be on once it exists."""
+    """Raise DataError unless ``needed`` bytes are free on the disk of ``folder``, which need not exist yet."""
     existing = folder
     while not existing.exists():
         existing = existing.parent

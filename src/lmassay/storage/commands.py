@@ -25,7 +25,7 @@ def default_results() -> Path:
 
 
 def command_on_results(folder: Path, *words: object) -> str:
-    """Return a command on a results folder; ``--results`` is left out for the folder that is used without it.
+    """Return a command with ``--results FOLDER``, which is left out if the folder is the default.
 
     >>> command_on_results(Path("my results"), "resume")
     "lmassay resume --results 'my results'"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 def next_record(reader: Iterator[list[str]], longest_field: int) -> list[str] | None:
-    """The next record of a table; None at its end. ``longest_field`` is the number of characters it may have."""
+    """Return the next record of a table; None at its end. ``longest_field`` is the allowed length in characters."""
     # The limit applies to the whole process, so it is restored before any other code can run.
     previous_limit = csv.field_size_limit(longest_field)
     try:

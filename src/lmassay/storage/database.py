@@ -444,6 +444,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
+    """Return an error whose message says what an error of SQLite means and what to do."""
     text = str(error)
     if is_damage(error):
         check = command_line("doctor", "--results", file.parent)

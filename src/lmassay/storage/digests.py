@@ -1,7 +1,7 @@
 """The digests that the store writes with its data, so that damage is noticed when the data is read.
 
-The table ``digests`` has the digests of the parts of each run. Rows, batches, answers and the keys of answers have
-theirs in a column of their tables. A digest detects damage; it is not meant to prevent forgery.
+The table ``digests`` has one digest for each of several parts of a run. The digests of rows, batches, answers and cache
+keys are in a column of their tables. A digest detects damage; it is not meant to prevent forgery.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from typing import Any
 from lmassay.types import canonical, digest
 
 RECORD = "record"
-"""The columns of a run that are written when it is recorded; of these, only signature and provenance may change."""
+"""The columns that are written when a run is recorded. Later, only its signature and provenance may change."""
 STATE = "state"
 """Status, note and times of a run (since schema 7)."""
 RESULTS = "results"
 """The results of a run."""
 ROWS = "rows"
-"""Not a digest: how many examples of each state the results were computed from (before schema 7: only the total)."""
+"""Not a digest: the number of examples of each state from which the results were computed (before schema 7: only the
+total)."""
 SPENDING = "spending"
-"""What a run spent (since schema 7)."""
+"""The tokens and the cost of a run (since schema 7)."""
 ANNOTATION = "annotation"
 """Not a digest: the user's note and tags with their own digest, see :mod:`lmassay.storage.annotations`."""
 PARTS = (RECORD, STATE, RESULTS, ROWS, SPENDING, ANNOTATION)
 SHORT_SIZE = 8
-"""Bytes of the digest of a row's scores, its texts, or an answer."""
+"""The number of bytes of the digest of a row's scores, of its texts, or of an answer."""
 # The columns of a run that are covered by the digests of its record and of its state.
 RECORD_FIELDS = ("id", "sweep", "name", "task", "model", "label", "config", "signature", "provenance", "planned")
 _STATE_FIELDS = ("id", "status", "note", "created", "finished")
 ASKED = "asked"
-"""In the counts of a run: the number of examples whose requests are recorded."""
+"""The key in the counts of a run for the number of examples whose requests are recorded."""
 
 
 def record_digest(fields: Mapping[str, Any]) -> str:
@@ -51,12 +52,12 @@ def results_digest(run: str, results: str) -> str:
 
 
 def spending_digest(run: str, amounts: tuple[Any, ...]) -> str:
-    """Return the digest of what a run spent."""
+    """Return the digest of the tokens and the cost of a run."""
     return digest(run, *amounts)
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Return the number of examples of each state as it is stored."""
+    """Return the numbers of examples of each state as the text that is stored."""
     return canonical(dict(counts))
 
 
@@ -83,17 +84,17 @@ def expected_total(stored: str) -> int | None:
 
 
 def short_digest(text: str) -> bytes:
-    """Return the digest of one of many texts."""
+    """Return a short digest of a text, which takes little space because a store has very many of them."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SHORT_SIZE).digest()
 
 
 def keys_digest(run: str, example_id: str, keys: str) -> bytes:
-    """Return the digest of the keys under which the answers to an example's requests are stored."""
+    """Return the digest of the cache keys of the answers to an example's requests."""
     return short_digest(f"{run}\n{example_id}\n{keys}")
 
 
 def decoded_cell(value: Any) -> str:
-    """Return a cell that was read as bytes as text; bytes that are not UTF-8 are escaped."""
+    """Return the text of a cell that was read as bytes; bytes that are not UTF-8 are replaced by escapes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return "" if value is None else str(value)

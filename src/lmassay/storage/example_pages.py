@@ -1,4 +1,4 @@
-"""Pages of a run's examples: filtered and searched in the store, so that only those of one page are read whole."""
+"""Returns the examples of a run page by page. SQLite filters and searches them, so only one page is read completely."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmassay.storage.reading import RowReader
 from lmassay.storage.single_rows import UNREADABLE
 from lmassay.types import Row, RowBatch
 
-# The columns of a row in which a text is searched; all but the id and the error are JSON.
+# The columns of a row in which a text is searched: those that are JSON, and those that are plain text.
 _JSON_COLUMNS = ("inputs", "reference", "groups", "unscored", "details")
 _PLAIN_COLUMNS = ("id", "error")
 
@@ -22,13 +22,13 @@ class ExampleFilter:
     """Conditions on the examples of a run; all of them must be met."""
 
     state: str = ""
-    """scored, unscored or error; empty for all."""
+    """``scored``, ``unscored`` or ``error``; empty for all states."""
     metric: str = ""
-    """A metric that must have a score, from ``low`` to ``high`` if these are given."""
+    """If given, the example must have a score of this metric, between ``low`` and ``high`` if these are given."""
     low: float | None = None
     high: float | None = None
     text: str = ""
-    """A text that must occur in the id, the inputs, the answers or whatever else is stored about the example."""
+    """A text that must occur in the id, the inputs, the answers or anything else that is stored about the example."""
 
     def accepts_score(self, values: Mapping[str, float]) -> bool:
         """Return whether the scores of an example meet the condition on the metric."""
@@ -45,13 +45,16 @@ class ExamplePage:
     """Some of the examples that meet a filter."""
 
     rows: Sequence[tuple[int, Row]]
-    """Examples with their positions."""
+    """The examples with their positions in the data."""
     total: int
-    """How many examples meet the filter."""
+    """The number of all examples that meet the filter."""
 
 
 def example_page(store: RowReader, run: str, wanted: ExampleFilter, start: int, size: int) -> ExamplePage:
-    """Return ``size`` of the examples that meet a filter, in the order of the data, beginning with number ``start``."""
+    """Return up to ``size`` of the examples that meet a filter, in the order of the data.
+
+    ``start`` is the number of the first one among those that meet the filter, counted from 0.
+    """
     with store.reading(run):
         positions = sorted([*_single_positions(store, run, wanted), *_batch_positions(store, run, wanted)])
         rows = examples_at(store, run, positions[start : start + size])
@@ -59,7 +62,7 @@ def example_page(store: RowReader, run: str, wanted: ExampleFilter, start: int, 
 
 
 def examples_at(store: RowReader, run: str, positions: Sequence[int]) -> list[tuple[int, Row]]:
-    """Return the examples at these positions, each with its position, as far as there are any."""
+    """Return the examples at these positions, each with its position. Positions without an example are left out."""
     rows: dict[int, Row] = {}
     with store.reading(run):
         marks = ", ".join("?" * len(positions))
@@ -77,6 +80,7 @@ def examples_at(store: RowReader, run: str, positions: Sequence[int]) -> list[tu
 
 
 def _single_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Iterator[int]:
+    """Yield the positions of the single rows that meet a filter."""
     conditions = ["run = ?"]
     values: list[Any] = [run]
     if wanted.state:
@@ -104,39 +108,42 @@ def _single_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Iter
 
 
 def _score_condition(wanted: ExampleFilter) -> Any:
-    """Return the condition on the metric as a function of the stored scores, which are JSON."""
+    """Return an SQL function of the stored scores (JSON) that tells whether they meet the condition on the metric."""
 
     def meets(scores: Any) -> bool:
         try:
             return wanted.accepts_score(json.loads(scores))
         except UNREADABLE:
-            # The row is damaged. It is read, so that its damage is reported.
+            # The row is damaged. It counts as a match, so that it is read and its damage is reported.
             return True
 
     return meets
 
 
 class _Needle:
-    """A text to search for, whatever its upper and lower case."""
+    """A text to search for; upper and lower case are not distinguished."""
 
     def __init__(self, text: str) -> None:
         self._text = text.casefold()
-        # As it would be written inside a JSON text, so that most values need not be parsed.
+        # The form of the text inside JSON. Most stored values do not contain it and so need not be parsed.
         self._in_json = json.dumps(text, ensure_ascii=False)[1:-1].casefold()
 
     def is_in_text(self, text: Any) -> bool:
+        """Return whether the text occurs in a plain text."""
         return isinstance(text, str) and self._text in text.casefold()
 
     def is_in_json(self, stored: Any) -> bool:
+        """Return whether the text occurs in a value inside a JSON text, or the JSON is damaged."""
         if not isinstance(stored, str) or self._in_json not in stored.casefold():
             return False
         try:
-            # The names of inputs and details are not searched.
+            # Only values are searched, not the names of inputs and details.
             return self.is_in_value(json.loads(stored))
         except UNREADABLE:
             return True
 
     def is_in_value(self, value: Any) -> bool:
+        """Return whether the text occurs in a value, or in a value inside a list or mapping."""
         if isinstance(value, Mapping):
             return any(map(self.is_in_value, value.values()))
         if isinstance(value, list | tuple):
@@ -148,6 +155,7 @@ class _Needle:
 
 
 def _batch_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Iterator[int]:
+    """Yield the positions of the examples in batches that meet a filter."""
     # Batches contain only scored examples.
     if wanted.state not in ("", "scored"):
         return
@@ -155,7 +163,7 @@ def _batch_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Itera
         for positions in store.finished_positions(run):
             yield from positions
         return
-    # Without a text to search for, the texts are not read.
+    # The texts of batches are read only if there is a text to search for.
     batches = store.batches(run) if wanted.text else store.verified_score_batches(run)
     for batch in batches:
         yield from _matching_positions(batch, wanted)
@@ -163,7 +171,7 @@ def _batch_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Itera
 
 def _matching_positions(batch: RowBatch, wanted: ExampleFilter) -> Iterator[int]:
     if not wanted.text:
-        # Column by column, which takes a hundredth of the time.
+        # Comparing whole columns takes a hundredth of the time of comparing row by row.
         yield from _positions_by_score(batch, wanted)
         return
     needle = _Needle(wanted.text)

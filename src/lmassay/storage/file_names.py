@@ -1,4 +1,4 @@
-"""File names on all systems: as they are spelled on the disk, and spelled so that every system accepts them."""
+"""File names that every operating system accepts, and existing files whose names differ in Unicode normalisation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-# Characters that change the path or that some file system refuses; brackets, which are special in patterns of paths;
-# control characters, line ends and marks that reorder text, which must not reach a terminal; lone surrogates, which
-# UTF-8 cannot represent.
+# Characters that separate parts of a path or that some file system refuses; brackets, which are special in glob
+# patterns; control characters, line breaks and marks that reorder text, which must not reach a terminal; and lone
+# surrogates, which UTF-8 cannot represent.
 _UNSAFE = re.compile(
     r"[\"<>:/|\\?*\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+",
 )
-# Windows reserves these names for devices, with any ending.
+# Windows reserves these names for devices, with any extension.
 _RESERVED = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[\d¹²³]", re.IGNORECASE)
 # File systems limit bytes, not characters.
 _MAX_BYTES = 120
@@ -40,9 +40,9 @@ def safe_name(name: str) -> str:
 def run_file(folder: Path, run: str, ending: str = "") -> Path:
     """Return the file in a folder that belongs to a run or a sweep.
 
-    An id that lmassay assigned is a file name as it is. The results folder of somebody else may have other ids. Their
-    paths must neither lead out of the folder nor to the file of another run, even on file systems that ignore case and
-    Unicode normalisation.
+    An id that lmassay assigned is used unchanged. A results folder from somebody else may have other ids. Their paths
+    must lead neither out of the folder nor to the file of another run, even on file systems that ignore case and
+    Unicode normalisation, so a digest is appended to them.
 
     >>> run_file(Path("models"), "20261117-typos-ca5a8c", ".json").as_posix()
     'models/20261117-typos-ca5a8c.json'
@@ -52,14 +52,14 @@ def run_file(folder: Path, run: str, ending: str = "") -> Path:
     ('Typos+08b5dad3', 'typos')
     """
     name = safe_name(run)
-    # No id that is used as it is has the mark, so it cannot be equal to a name with a digest.
+    # An id with the mark also gets a digest. So no unchanged id can be equal to a name with a digest.
     if name != run or same_file_key(run) != run or _DIGEST_MARK in run:
         name += f"{_DIGEST_MARK}{hashlib.sha256(run.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
     return folder / f"{name}{ending}"
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether Windows takes a name for a device.
+    """Return whether a name is reserved for a device in Windows.
 
     >>> is_reserved("Nul"), is_reserved("com1.txt"), is_reserved("console")
     (True, True, False)
@@ -79,10 +79,10 @@ def same_file_key(name: str) -> str:
 
 
 def spelled_on_disk(path: Path) -> Path:
-    """Return a path as the disk spells it, if it exists only in another Unicode normalisation.
+    """Return a path in the Unicode normalisation of the file on the disk, if it exists only in another one.
 
     macOS writes Hangul and accents decomposed (NFD), editors write them composed (NFC). On Linux, a file that came from
-    a Mac is not found under the name that the user types. Parts that are not found stay as they are.
+    a Mac is not found under the name that the user types. Parts of the path that do not exist are not changed.
     """
     if str(path).isascii() or path.exists():
         return path
@@ -104,14 +104,17 @@ def _spelled_part(folder: Path, part: str) -> str:
 
 
 def paths_spelled_on_disk(value: Any, base: Path) -> Any:
-    """Return a value of a configuration, with the files and folders that it names spelled as on the disk."""
+    """Return a value of a configuration in which :func:`spelled_on_disk` was applied to all files and folders.
+
+    Relative paths refer to the folder ``base``.
+    """
     if isinstance(value, dict):
         return {key: paths_spelled_on_disk(inner, base) for key, inner in value.items()}
     if isinstance(value, list):
         return [paths_spelled_on_disk(inner, base) for inner in value]
     if not isinstance(value, str) or value.isascii():
         return value
-    # A user's class is written file.py:Name.
+    # A configuration names a class in a user's file as file.py:Name.
     file, separator, name = value.partition(".py:")
     written = file + separator.removesuffix(":")
     try:
@@ -119,6 +122,6 @@ def paths_spelled_on_disk(value: Any, base: Path) -> Any:
         if spelled.exists() and not (base / Path(written).expanduser()).exists():
             return str(spelled) + (f":{name}" if separator else "")
     except (OSError, ValueError, RuntimeError):
-        # A text that is too long, contains a zero byte or names an unknown user's home is not a path.
+        # The text is not a path: it is too long, contains a zero byte, or names the home of an unknown user.
         return value
     return value

@@ -39,7 +39,7 @@ NO_STANDARD_INPUT = (
     "a configuration cannot read standard input (-), because a run that is resumed needs it again; save the input to a "
     "file"
 )
-"""The error message if a configuration has ``-`` in place of a file."""
+"""The error message if a configuration names ``-`` instead of a file."""
 _GZIP_MAGIC = b"\x1f\x8b"
 BOM = "\ufeff"
 """The byte-order mark, which some programs write at the beginning of a file."""

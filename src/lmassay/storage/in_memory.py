@@ -1,8 +1,8 @@
-"""Data that a Python program has in memory: texts, rows and data frames.
+"""Accepts data that a Python program has in memory: texts, rows and data frames.
 
-A task reads files. Data from memory are therefore written to a file in the results folder, ``inputs/DIGEST/NAME``, and
-the run's configuration names this file. So the data of every run are kept, their digest is a part of the signature, and
-the run can be resumed and distributed like any other. Equal data share a file.
+Tasks read files, so data from memory are written to a file in the results folder, ``inputs/DIGEST/NAME``, and the run's
+configuration names this file. This way, the data of every run are kept, their digest is a part of the signature, and
+the run can be resumed and distributed like any other. Equal data are stored in the same file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lmassay.storage.files import atomic_write
 from lmassay.types.wording import counted
 
 INPUTS_FOLDER = "inputs"
-"""The folder in a results folder with the data that runs were given from memory."""
+"""The folder inside a results folder with the data that Python programs passed to runs."""
 DEFAULT_NAME = "in_memory"
 _DIGEST_LENGTH = 12
 _INPUT_PATH = re.compile(rf"[/\\]{INPUTS_FOLDER}[/\\](?P<digest>[0-9a-f]{{{_DIGEST_LENGTH}}})[/\\](?P<name>[^/\\]+)$")
@@ -32,7 +32,7 @@ _SHOWN_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows:
-    """Texts or rows in memory, in place of a file. :func:`lmassay.rows` creates it."""
+    """Texts or rows in memory, which can be given instead of a file. :func:`lmassay.rows` creates it."""
 
     texts: tuple[str, ...] = ()
     """The texts; empty if there are rows."""
@@ -73,7 +73,7 @@ class Rows:
         return hashlib.sha256(self.content.encode("utf-8")).hexdigest()
 
     def write(self, results: Path) -> Path:
-        """Write the data into a results folder, unless they are there, and return the path of the file."""
+        """Write the data into a results folder, unless it already has them, and return the path of the file."""
         suffix = ".txt" if self.texts else ".jsonl"
         path = results.resolve() / INPUTS_FOLDER / self.digest[:_DIGEST_LENGTH] / f"{self.name}{suffix}"
         write_once(path, self.content)
@@ -81,7 +81,7 @@ class Rows:
 
 
 def write_once(path: Path, content: str) -> None:
-    """Write a file whose path contains a digest of its content, unless it is there."""
+    """Write a file whose path contains a digest of its content, unless it already exists with this content."""
     # The content is compared, because the file may be damaged, and the path has only the beginning of the digest.
     if path.is_file() and path.read_text(encoding="utf-8") == content:
         return
@@ -90,9 +90,9 @@ def write_once(path: Path, content: str) -> None:
 
 
 def write_description(description: Mapping[str, Any], name: str, results: Path) -> Path:
-    """Write a description of data, which is otherwise a YAML file, into a results folder."""
+    """Write a description of data, for which a configuration would name a YAML file, into a results folder."""
     try:
-        # JSON is also YAML.
+        # The file is JSON, which every YAML reader accepts.
         content = json.dumps(description, ensure_ascii=False, indent=1) + "\n"
         digest = hashlib.sha256(content.encode("utf-8")).hexdigest()
     except (TypeError, ValueError) as error:
@@ -103,10 +103,10 @@ def write_description(description: Mapping[str, Any], name: str, results: Path) 
 
 
 def with_found_inputs(value: Any, results: Path) -> Any:
-    """Return a configuration that names the data from memory where they are now.
+    """Return a configuration in which the paths of data from memory are up to date.
 
-    A results folder may have been moved, copied from another machine or merged with others. A path that does not exist
-    is replaced if this results folder has the file.
+    A results folder may have been moved, copied from another machine or merged with others. If a path does not exist
+    but this results folder has the file, the path is replaced.
     """
     if isinstance(value, Mapping):
         return {name: with_found_inputs(inner, results) for name, inner in value.items()}
@@ -126,7 +126,7 @@ def rows(data: Any, name: str = "") -> Rows:
     """Return texts or rows in memory as data that any option for a file accepts.
 
     ``data`` is a list of texts, a list of mappings (rows), or a column or table of pandas, polars, pyarrow or datasets.
-    ``name`` is what labels and tables call the data. A missing value of a table (NaN) is left out of its row.
+    ``name`` is the name of the data in labels and tables. A missing value of a table (NaN) is left out of its row.
 
     >>> rows(["Hello world.", "Good morning."])
     <2 texts in memory>
@@ -147,12 +147,12 @@ def rows_of(data: Any, where: str, name: str = "", columns: Sequence[str] = ()) 
     if not items:
         raise DataError(f"{where}: the data are empty; give at least one text or row")
     file = file_name(name or DEFAULT_NAME)
-    # The first item decides. If others are of another kind, the message about them says what they should be.
+    # The first item decides whether the data are rows or texts. If a later item is of another kind, an error says so.
     has_rows = isinstance(items[0], Mapping) or (columns and isinstance(items[0], tuple | list))
     if has_rows:
         checked_rows = []
         for number, item in enumerate(items):
-            # A table marks missing values with None. In a list of mappings, None is a value that somebody wrote.
+            # In a table, None marks a missing value. In a list of mappings, None is a value that the user wrote.
             checked_rows.append(_checked_row(item, f"{where}[{number}]", columns, drops_none=is_table))
         return Rows(rows=tuple(checked_rows), name=file)
     checked_texts = []
@@ -163,9 +163,9 @@ def rows_of(data: Any, where: str, name: str = "", columns: Sequence[str] = ()) 
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a table or column of a library for data frames."""
-    # Recognised by the name of its module, so that none of these libraries has to be imported or installed.
+    # The name of the module is compared, so that none of these libraries has to be imported or installed.
     library = type(value).__module__.partition(".")[0]
-    # numpy's numbers are of the same module as its arrays.
+    # numpy's numbers are in the same module as its arrays.
     is_scalar = hasattr(value, "ndim") and value.ndim == 0
     return library in _FRAME_LIBRARIES and isinstance(value, Iterable) and not is_scalar
 
@@ -200,8 +200,8 @@ def _items(data: Any, where: str) -> list[Any]:
 def _pandas_rows(data: Any) -> Iterable[Sequence[Any]]:
     """Yield the rows of a pandas data frame.
 
-    pandas stores a column of integers with a missing value as floats. Its numbers become integers again, because a
-    label 1 would otherwise be read as 1.0.
+    pandas stores a column of integers with a missing value as floats. They are converted back to integers, because
+    a label 1 would otherwise become 1.0.
     """
     columns = []
     for position in range(data.shape[1]):
@@ -210,7 +210,7 @@ def _pandas_rows(data: Any) -> Iterable[Sequence[Any]]:
 
 
 def _with_integers(values: list[Any]) -> list[Any]:
-    """Return a column of whole numbers and missing values with integers; any other column as it is."""
+    """Convert a column of whole numbers and missing values to integers; return any other column unchanged."""
     has_missing = False
     restored: list[Any] = []
     for value in values:
@@ -223,7 +223,7 @@ def _with_integers(values: list[Any]) -> list[Any]:
             restored.append(int(value))
         else:
             return values
-    # Without a missing value, pandas would have kept integers: these were floats from the beginning.
+    # pandas keeps integers if no value is missing. So without a missing value, these were floats from the beginning.
     return restored if has_missing else values
 
 
@@ -238,7 +238,10 @@ def _checked_text(text: Any, where: str) -> str:
 
 
 def _checked_row(row: Any, where: str, columns: Sequence[str], *, drops_none: bool) -> dict[str, Any]:
-    """Return a row with values that JSON can represent, without missing ones; None is one only if ``drops_none``."""
+    """Return a row with only values that JSON can represent, and without missing values.
+
+    None counts as a missing value only if ``drops_none`` is set. ``columns`` are the names for a row that is a tuple.
+    """
     if columns and isinstance(row, tuple | list):
         if len(row) != len(columns):
             raise DataError(f"{where}: it has {len(row)} values; give {len(columns)}: {', '.join(columns)}")

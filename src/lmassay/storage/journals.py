@@ -1,4 +1,4 @@
-"""The files that SQLite keeps next to a database, which somebody else may have made."""
+"""Checks the files that SQLite keeps next to a database, before SQLite opens a folder from somebody else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite keeps next to the database."""
-# The magic number of a rollback journal, which SQLite also writes after the name of another journal.
+# The magic number of a rollback journal. SQLite also writes it at the end of a journal that names another journal.
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _NOT_FILES = {
     stat.S_ISDIR: "a folder",
@@ -21,16 +21,17 @@ _NOT_FILES = {
 
 
 def logs_of(file: Path) -> list[Path]:
-    """Return the files that SQLite keeps next to a database, whether they exist or not."""
-    # SQLite follows a link first, and looks for them where the file is.
+    """Return the paths of the files that SQLite keeps next to a database, whether they exist or not."""
+    # If the path of the database is a link, SQLite keeps these files next to the file to which it leads.
     real = os.path.realpath(file)
     return [Path(f"{real}{suffix}") for suffix in LOG_SUFFIXES]
 
 
 def obstacle(file: Path) -> str:
-    """Return why SQLite could not open a database or the files next to it, with advice; an empty text if it could.
+    """Return why SQLite cannot open a database or the files next to it, with advice; an empty text if it can.
 
-    SQLite refuses a link in place of a log, and would wait forever for somebody to write to a pipe.
+    SQLite refuses to open a link instead of a log. If it opened a pipe, it would wait forever for somebody to write to
+    the pipe.
     """
     try:
         logs = logs_of(file)
@@ -39,7 +40,7 @@ def obstacle(file: Path) -> str:
                 return f"{log} is a link; delete the link"
         problems = [_problem_of(path) for path in (file, *logs)]
     except ValueError:
-        # No file can have this name, e.g. because of a zero byte; whoever opens the folder gets an error that says so.
+        # A file cannot have this name, e.g. because of a zero byte. The caller gets an error when it opens the file.
         return ""
     return next(filter(None, problems), "")
 
@@ -58,16 +59,16 @@ def _problem_of(path: Path) -> str:
 
 
 def journal_of(file: Path) -> Path:
-    """Return the file with which SQLite undoes an unfinished transaction."""
-    # SQLite follows a link first, and looks for the journal where the file is.
+    """Return the path of the rollback journal, with which SQLite undoes an unfinished transaction."""
+    # If the path of the database is a link, the journal is next to the file to which it leads.
     return Path(f"{os.path.realpath(file)}-journal")
 
 
 def has_foreign_journal(file: Path) -> bool:
     """Return whether the journal of a SQLite file names another file, which SQLite would delete when it opens the file.
 
-    SQLite writes such a name at the end of a journal, and the magic number after it, if a transaction changes several
-    files. No transaction of lmassay does. In a folder of somebody else, the name may be that of any file.
+    If a transaction changes several files, SQLite writes such a name and the magic number at the end of a journal. No
+    transaction of lmassay does that. In a folder from somebody else, the name may be that of any file.
     """
     journal = journal_of(file)
     try:
@@ -78,12 +79,12 @@ def has_foreign_journal(file: Path) -> bool:
             stream.seek(max(0, size - len(_MAGIC)))
             return stream.read() == _MAGIC
     except (OSError, ValueError):
-        # SQLite cannot read it either, or the name is one that no file can have; SQLite says so.
+        # SQLite cannot read the journal either, or its name is not valid; SQLite will report this.
         return False
 
 
 def has_open_journal(file: Path) -> bool:
-    """Return whether a transaction was not finished, so that SQLite will undo it when it opens the file for writing."""
+    """Return whether there is an unfinished transaction, which SQLite undoes when it opens the file for writing."""
     try:
         with journal_of(file).open("rb") as stream:
             # SQLite ignores a journal that begins with a zero.

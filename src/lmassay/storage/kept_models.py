@@ -1,7 +1,7 @@
-"""Trained models in a results folder: ``models/DIGEST/``, and a list of those that belong to each run.
+"""Trained models in a results folder: ``models/DIGEST/``, and for each run a file that lists its models.
 
-A results folder may come from somebody else. Its lists may then have any content, and its folders may have links to
-files elsewhere on this machine. lmassay writes neither, so nothing here follows a link or a name out of the folder.
+A results folder may come from somebody else. Then its lists may have any content, and its folders may contain links to
+files elsewhere on this machine. So the functions here never follow a link, or a path in a list, out of the folder.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from lmassay.storage.database import KEPT_MODELS
 from lmassay.storage.file_names import run_file, safe_name
 from lmassay.storage.single_rows import UNREADABLE
 
-# How deeply folders may be nested; a trained model has files only.
+# The allowed depth of nested folders. A trained model is a folder with files only, so this is more than enough.
 _MAX_DEPTH = 20
 _MAX_SHOWN = 100
 
 
 def list_file(results: Path, run: str) -> Path:
-    """Return the file that lists the models of a run."""
+    """Return the path of the file that lists the models of a run."""
     return run_file(results / KEPT_MODELS, run, ".json")
 
 
 def listed_models(listing: Path) -> dict[str, list[str]]:
-    """Read the names of the model folders of each example. Raises ValueError if lmassay did not write the list."""
+    """Read a list of models: a dict from example (a training) to the names of its model folders.
+
+    Raises ValueError if lmassay did not write the list.
+    """
     # Reading from a pipe would wait forever.
     if not listing.is_file():
         raise ValueError("it is not a file")
@@ -43,14 +46,14 @@ def listed_models(listing: Path) -> dict[str, list[str]]:
 
 
 def _checked_name(name: object) -> str:
-    """Return the name of a folder in the folder of models; ``..`` and other paths are not such names."""
+    """Return the name of a model folder. Raises ValueError for ``..`` and other paths."""
     if not isinstance(name, str) or safe_name(name) != name or name.startswith("."):
         raise ValueError(f"{excerpt(str(name), _MAX_SHOWN)!r} is not the name of a trained model")
     return name
 
 
 def is_own(path: Path) -> bool:
-    """Return whether a path is an ordinary file, or a folder of ordinary files: without links, pipes and devices."""
+    """Return whether a path is an ordinary file or a folder of ordinary files, without links, pipes and devices."""
     remaining = [(path, 0)]
     while remaining:
         entry, depth = remaining.pop()

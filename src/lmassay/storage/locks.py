@@ -1,4 +1,4 @@
-"""A lock that is released when the process that holds it ends, however it ends, on every platform."""
+"""A lock that the operating system releases when the process that holds it ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ REPAIR_LOCK = "repair"
 
 @contextmanager
 def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
-    """Hold a lock file within a ``with`` block; it is created if necessary.
+    """Hold a lock within a ``with`` block. The lock file is created if necessary.
 
-    For error messages, ``what`` names what is locked, and ``advice`` is added if the lock file cannot be used.
+    Raises StoreError if another process holds the lock or if the lock file cannot be used. In the message, ``what``
+    names what is locked; ``advice`` is added if the lock file cannot be used.
     """
     ending = f"; {advice}" if advice else ""
-    # lmassay creates no links. In a folder of somebody else, one could lead to a file that is deleted with the lock.
+    # lmassay creates no links. In a folder from somebody else, a link could lead to another file, which would be
+    # deleted with the lock.
     for path in (file.parent, file):
         if path.is_symlink():
             raise StoreError(f"cannot lock {what}: {path} is a link; delete the link{ending}")
@@ -36,8 +38,8 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
         raise StoreError(f"cannot lock {what}: lmassay did not write {journal_of(file)}; delete it{ending}")
     try:
         file.parent.mkdir(exist_ok=True, parents=True)
-        # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is long
-        # enough to wait for a process that only checks whether the lock is held.
+        # An exclusive SQLite transaction is a lock that works in the same way on all platforms. A process that only
+        # checks whether the lock is held (see ``is_held``) blocks it for a moment; the timeout is long enough to wait.
         held = sqlite3.connect(file, timeout=2, isolation_level=None)
         held.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
@@ -55,10 +57,11 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
 
 
 def is_held(file: Path) -> bool:
-    """Return whether some process holds the lock."""
+    """Return whether any process holds the lock."""
     if not file.is_file() or obstacle(file):
         return False
-    # Reading takes a shared lock for a moment; a process that is just acquiring the lock waits for it.
+    # Reading fails if another process has an exclusive transaction. It takes a shared lock for a moment; a process that
+    # acquires the lock at this moment waits for it.
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as reader:
             reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()

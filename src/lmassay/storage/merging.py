@@ -1,13 +1,13 @@
-"""Merge results folders of several machines into one.
+"""Merges results folders of several machines into one.
 
 Every run is copied with its examples, answers, costs and digests. A run that is in several folders is copied once. If
-two copies of a run differ, or the copy in the target is damaged, that is a conflict: the complete copy is kept; if both
-or neither are complete, the one with more finished examples; if they have equally many, the undamaged one, or else the
-first one. A damaged copy does not count as complete. Notes and tags of both copies are kept.
+two copies of a run differ, or the copy in the target is damaged, that is a conflict, and one copy is kept: the one that
+is complete (a damaged copy never counts as complete); otherwise, the one with more finished examples; otherwise, the
+undamaged one; otherwise, the first one. Notes and tags of both copies are kept.
 
-If two folders have different answers to the same request (models are sampled, or servers changed), the cache keeps the
-first, and the runs of the other folder keep their own under another key, so that every run still shows the answers that
-its scores were computed from.
+Two folders may have different answers to the same request, because answers are sampled or a server has changed. Then
+the target keeps the first answer under the usual cache key, and the answer of the other folder under another key for
+that folder's runs. So every run still shows the answers from which its scores were computed.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ _RESPONSE_CELLS = len(StoredResponse._fields) + 1
 
 @dataclass(slots=True)
 class MergedFolder:
-    """What a folder contributed."""
+    """What was copied from one folder, and what was not."""
 
     folder: Path
     copied: list[str] = field(default_factory=list)
-    """The runs that were copied."""
+    """The ids of the runs that were copied."""
     duplicates: list[str] = field(default_factory=list)
-    """The runs that the target already had, with the same examples."""
+    """The ids of the runs that the target already had, with the same examples."""
     conflicts: list[str] = field(default_factory=list)
     """One sentence for each run that differs from the copy that the target already had."""
     damaged: list[str] = field(default_factory=list)
-    """The runs that are damaged; they are not copied."""
+    """The ids of the runs that are damaged; they are not copied."""
     answers: int = 0
-    """The answers that were copied."""
+    """The number of answers that were copied."""
     damaged_answers: bool = False
     """Whether the answers could not be copied, because the file is damaged."""
     different_answers: int = 0
-    """The answers that differ from another folder's answer to the same request."""
+    """The number of answers that differ from another folder's answer to the same request."""
     foreign: list[str] = field(default_factory=list)
     """The files and folders that lmassay did not write, such as links; they are not copied."""
 
@@ -113,10 +113,13 @@ def _check_folders(folders: Sequence[Path], target: Path) -> None:
 
 @contextmanager
 def _current_schema(folder: Path) -> Iterator[Path]:
-    """Yield a file with the current schema: that of the store, or an updated copy. The store itself is not changed."""
+    """Yield the path of a file with the current schema: the store's own file, or an updated copy of it.
+
+    The store itself is not changed.
+    """
     file = folder / STORE_FILE
     can_write = os.access(folder, os.W_OK)
-    # Even for reading, SQLite writes files next to the store, unless the connection says that nobody else writes.
+    # Even for reading, SQLite writes files next to the store, unless ``immutable=1`` says that no process writes to it.
     mode = "mode=ro" if can_write else "mode=ro&immutable=1"
     with plain_errors(file), closing(connect(f"{file.resolve().as_uri()}?{mode}", uri=True)) as source:
         (version,) = source.execute("PRAGMA user_version").fetchone()
@@ -133,9 +136,10 @@ def _current_schema(folder: Path) -> Iterator[Path]:
 
 
 def _creation_order(store: Store) -> list[tuple[str, str]]:
-    """Return the runs of a store with times that follow the order in which they were recorded.
+    """Return pairs of time and id of the runs of a store, in the order in which they were recorded.
 
-    A clock may have been set back; the order is reliable, so each time is at least that of the run before it.
+    The order is reliable, but the recorded times are not, because a clock may have been set back. So a time that is
+    earlier than that of the run before is replaced by it.
     """
     order: list[tuple[str, str]] = []
     latest = ""
@@ -146,7 +150,7 @@ def _creation_order(store: Store) -> list[tuple[str, str]]:
 
 
 def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> None:
-    """Put the runs of all folders into the order of their creation, because ``latest`` is the last one recorded."""
+    """Sort the runs of all folders by their creation, because ``latest`` means the run that was recorded last."""
     runs_by_creation = dict.fromkeys(run for _, run in heapq.merge(*orders))
     with plain_errors(target / STORE_FILE), closing(connect(target / STORE_FILE)) as database:
         present = [run for (run,) in database.execute("SELECT id FROM runs ORDER BY rowid")]
@@ -162,7 +166,7 @@ def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> Non
 
 
 def _is_whole(*cells: Any) -> bool:
-    """Return whether an answer matches its digest; all cells are bytes."""
+    """Return whether an answer matches its digest. This is an SQL function; all cells are bytes."""
     *columns, stored_digest = cells
     response = StoredResponse(*map(decoded_cell, columns))
     return not response.is_damaged(stored_digest, needs_digest=True)
@@ -179,7 +183,7 @@ class _Merge:
         self._outcome = MergedFolder(folder)
 
     def run(self) -> MergedFolder:
-        """Copy what the target does not have, and return what was done."""
+        """Copy everything that the target lacks, and return what was done."""
         with Store(self._folder) as store:
             records = [store.with_damage(record) for record in store.runs()]
         with Store(self._target) as store:
@@ -200,7 +204,8 @@ class _Merge:
             raise
         self._db.execute("COMMIT")
         self._db.execute("DETACH source")
-        # The files of duplicates too: an earlier merge may have been killed between its transaction and its files.
+        # The files of duplicates are copied, too: an earlier merge may have been killed after its transaction, before
+        # all files were copied.
         merged = [*copied, *self._outcome.duplicates]
         self._copy_kept_models(merged)
         if merged:
@@ -210,6 +215,7 @@ class _Merge:
         return self._outcome
 
     def _copy_runs(self, records: Sequence[RunRecord], present: dict[str, RunRecord]) -> list[str]:
+        """Copy runs with their rows, and return their ids. ``present`` are the runs of the target by id."""
         copied = []
         for record in records:
             if record.status == DAMAGED:
@@ -247,7 +253,10 @@ class _Merge:
         return True
 
     def _is_same(self, run: str) -> bool:
-        """Whether both copies of a run have the same record, results and examples; status and times may differ."""
+        """Return whether both copies of a run have the same record, results and examples.
+
+        Status and times may differ.
+        """
         columns = {
             "runs": "sweep, name, task, model, label, config, signature, provenance, planned, results",
             "rows": "id, position, state, inputs, reference, groups, scores, unscored, details, error, outcomes",
@@ -263,7 +272,7 @@ class _Merge:
         return True
 
     def _takes_precedence(self, record: RunRecord, present: RunRecord) -> bool:
-        """Return whether the copy in this folder replaces the one in the target, and report the conflict."""
+        """Record a conflict, and return whether the copy in this folder replaces the one in the target."""
         run = record.id
         is_better = self._progress("source", run, record.status) > self._progress("main", run, present.status)
         kept = f"the copy in {self._folder}" if is_better else "the copy that was there before"
@@ -274,7 +283,10 @@ class _Merge:
         return is_better
 
     def _progress(self, database: str, run: str, status: str) -> tuple[bool, int, bool]:
-        """Return whether a copy of a run is complete, how many examples are finished, and whether it is undamaged."""
+        """Return whether a copy of a run is complete, its number of finished examples, and whether it is undamaged.
+
+        Of two copies, the one with the larger tuple is kept.
+        """
         (single_rows,) = self._db.execute(
             f"SELECT COUNT(*) FROM {database}.rows WHERE run = ? AND state != 'error'",  # noqa: S608
             (run,),
@@ -313,15 +325,16 @@ class _Merge:
             self._db.execute(f"DELETE FROM main.{table} WHERE run = ?", (run,))  # noqa: S608
 
     def _copy_answers(self, copied: Sequence[str]) -> None:
+        """Copy all answers that match their digests. ``copied`` are the ids of the runs that were copied."""
         self._db.create_function("is_whole", _RESPONSE_CELLS, _is_whole, deterministic=True)
-        # As bytes, because a damaged text may not be UTF-8.
+        # The cells are passed as bytes, because a damaged text may not be UTF-8.
         cells = ", ".join(f"CAST(source.responses.{name} AS BLOB)" for name in (*StoredResponse._fields, "digest"))
         different = self._db.execute(
             "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"  # noqa: S608
             f" WHERE source.responses.response != present.response AND is_whole({cells})"
         ).fetchall()
-        # An answer of this folder whose text is intact, but whose request or digest is damaged, gives way to the intact
-        # one. A damaged text may have been another answer, so it stays.
+        # If the target has the same text with a damaged request or digest, it is replaced by the intact answer of this
+        # folder. If the text in the target is damaged, it stays, because it may have been another answer.
         present_cells = cells.replace("source.responses.", "present.")
         self._db.execute(
             "DELETE FROM main.responses WHERE key IN (SELECT present.key FROM source.responses"  # noqa: S608
@@ -338,7 +351,10 @@ class _Merge:
             self._keep_different_answers({key for (key,) in different}, copied)
 
     def _keep_different_answers(self, different: set[str], copied: Sequence[str]) -> None:
-        """Store the answers of this folder that differ under keys of their own, which only its runs use."""
+        """Store the answers of this folder that differ from those in the target under keys that only its runs use.
+
+        ``different`` are the usual cache keys of these answers, ``copied`` the ids of the runs that were copied.
+        """
         used: set[str] = set()
         for run in copied:
             examples = self._db.execute("SELECT id, keys FROM main.asked WHERE run = ?", (run,)).fetchall()
@@ -367,16 +383,16 @@ class _Merge:
         self._outcome.different_answers = len(different)
 
     def _own_key(self, key: str) -> str:
-        """The key of an answer that another folder has, too, but with a different text."""
+        """Return the key for this folder's answer to a request to which the target has a different answer."""
         (response,) = self._db.execute("SELECT response FROM source.responses WHERE key = ?", (key,)).fetchone()
         return f"{key}{OWN_ANSWER_MARK}{response_digest(key, response).hex()}"
 
-    # --- files beside the store -----------------------------------------------------------------------------------
+    # --- files next to the store ----------------------------------------------------------------------------------
 
     def _is_own(self, path: Path) -> bool:
         """Return whether a file or folder can be copied; report it if it cannot.
 
-        lmassay writes no links. In a folder of somebody else, a link could name a private file of this machine.
+        lmassay creates no links. In a folder from somebody else, a link could lead to a private file on this machine.
         """
         if is_own(path):
             return True
@@ -397,15 +413,17 @@ class _Merge:
         return folder if folder.is_dir() else None
 
     def _copy_inputs(self) -> None:
-        """Copy the data that Python programs gave to runs. The folder of a file is named after its digest."""
+        """Copy the data that Python programs passed to runs. The folder of a file is named after its digest."""
         source = self._own_folder(INPUTS_FOLDER)
-        for folder in sorted(source.iterdir()) if source is not None else ():
+        if source is None:
+            return
+        for folder in sorted(source.iterdir()):
             if not self._is_own(folder) or not folder.is_dir():
                 continue
             for file in sorted(folder.iterdir()):
                 target = self._target / INPUTS_FOLDER / folder.name / file.name
                 if file.is_file() and not target.exists():
-                    # Byte for byte: a file that is not text was not written by lmassay, but must not stop the merge.
+                    # Copied as bytes: a file that is not text is not from lmassay, but must not stop the merge.
                     with atomic_write(target) as stream:
                         stream.buffer.write(file.read_bytes())
 
@@ -429,7 +447,7 @@ class _Merge:
                     self._copy_kept_model(source / name)
 
     def _names_in(self, listing: Path) -> dict[str, list[str]] | None:
-        """Return the models that a list names; None, and a report, if it cannot be read."""
+        """Return the models in a list; if it cannot be read, report this and return None."""
         try:
             return listed_models(listing)
         except ValueError:
@@ -437,7 +455,7 @@ class _Merge:
             return None
 
     def _copy_models_of_unfinished_runs(self) -> None:
-        """Copy the models that no list names: the list of a run is written when the run is done."""
+        """Copy the models that are in no list, because the list of a run is written only when the run is done."""
         source = self._own_folder(KEPT_MODELS)
         if source is None:
             return
@@ -460,7 +478,7 @@ class _Merge:
         try:
             shutil.copytree(folder, unfinished)
         except shutil.Error as error:
-            # Its text is a list of all files that could not be copied.
+            # The argument of the error is a list of all files that could not be copied; the message names the first.
             (name, _, reason), *_ = error.args[0]
             raise StoreError(f"cannot copy the trained model {name}: {reason}") from error
         unfinished.rename(target)

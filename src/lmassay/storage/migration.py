@@ -1,6 +1,6 @@
-"""Adds the digests that a store of an older schema does not have.
+"""Adds the digests that a store of an older schema lacks.
 
-A stored digest that does not match its data is left as it is, so that earlier damage is still noticed.
+A stored digest that does not match its data is not replaced, so that earlier damage is still noticed.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ RECORD_COLUMNS = (
     "provenance, results, note, planned, created, finished"
 )
 _CHUNK = 1000
-# What computing a digest, or looking a run up, raises for a value that lmassay does not store.
+# The exceptions that computing a digest or looking up a run raises for a value that lmassay never stores.
 _NOT_STORED = (ValueError, TypeError, OverflowError)
 
 
 def add_missing_digests(connection: sqlite3.Connection) -> None:
-    """Add digests to everything that has none. Call it in a transaction."""
+    """Add digests to everything that has none. The caller must have begun a transaction."""
     text_factory = connection.text_factory
     # A text that is not UTF-8 must not stop the upgrade; it is reported as damage when it is read.
     connection.text_factory = _readable_text
     try:
         for values in connection.execute(f"SELECT {RECORD_COLUMNS} FROM runs").fetchall():  # noqa: S608
             fields = dict(zip(RECORD_COLUMNS.split(", "), values, strict=True))
-            # A run with a damaged id, or with a value that lmassay does not store, cannot be given all of its digests.
-            # It is reported as damaged because of those that are missing.
+            # Not all digests can be computed for a run with a damaged id or with a value that lmassay never stores. The
+            # missing digests cause the run to be reported as damaged.
             with suppress(*_NOT_STORED):
                 _add_digests_of_run(connection, fields)
         _add_digests_of_responses(connection)
@@ -46,6 +46,7 @@ def _readable_text(data: bytes) -> str:
 
 
 def _add_digests_of_run(connection: sqlite3.Connection, fields: dict[str, Any]) -> None:
+    """Add the missing digests of a run and its rows. ``fields`` is a dict from column to value of the run."""
     run = fields["id"]
     query = "SELECT part, value FROM digests WHERE run = ?"
     stored: dict[str, str] = dict(connection.execute(query, (run,)).fetchall())
@@ -58,7 +59,7 @@ def _add_digests_of_run(connection: sqlite3.Connection, fields: dict[str, Any]) 
         _add_digests_of_rows(connection, run)
     if digests.STATE not in stored:
         added[digests.STATE] = digests.state_digest(fields)
-    # Before schema 7, only the total number of examples was stored. Where it is right, the counts by state replace it.
+    # Before schema 7, only the total number of examples was stored. If it is right, the counts by state replace it.
     counts = stored_counts(connection, run)
     if digests.ROWS in stored and digests.counts_match(stored[digests.ROWS], counts):
         added[digests.ROWS] = digests.counts_text(counts)
@@ -92,7 +93,8 @@ def _add_digests_of_rows(connection: sqlite3.Connection, run: str) -> None:
 def _add_digests_of_responses(connection: sqlite3.Connection) -> None:
     """Add the digests of answers.
 
-    Before schema 7, a digest covered the answer but not its request. It is replaced by one of both if it matches.
+    Before schema 7, a digest covered the answer but not its request. If it matches, it is replaced by a digest that
+    covers both.
     """
     query = f"SELECT rowid, {RESPONSE_COLUMNS}, digest FROM responses WHERE rowid > ? ORDER BY rowid LIMIT {_CHUNK}"  # noqa: S608
     last = -1
@@ -112,7 +114,7 @@ def _add_digests_of_responses(connection: sqlite3.Connection) -> None:
 def _add_digests_of_keys(connection: sqlite3.Connection) -> None:
     updates = []
     for run, example_id, keys in connection.execute("SELECT run, id, keys FROM asked WHERE digest IS NULL"):
-        # A row with a damaged id cannot be addressed by it. Without a digest, it is reported as damaged.
+        # A row with a damaged id cannot be selected by its id. It stays without a digest, so it is reported as damaged.
         if is_utf8(str(run)) and is_utf8(str(example_id)):
             updates.append((digests.keys_digest(run, example_id, keys), run, example_id))
     connection.executemany("UPDATE asked SET digest = ? WHERE run = ? AND id = ?", updates)

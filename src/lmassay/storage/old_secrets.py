@@ -24,7 +24,7 @@ from lmassay.storage.store import Store
 from lmassay.types import Annotation, canonical
 
 _Update = list[tuple[str, tuple[Any, ...]]]
-"""SQL statements with their values that belong together."""
+"""The SQL statements, with their values, that change one record and its digests."""
 
 
 def count_secrets(store: Store) -> int:
@@ -34,10 +34,10 @@ def count_secrets(store: Store) -> int:
 
 
 def blank_secrets(store: Store) -> tuple[int, Path]:
-    """Blank out secrets as if everything were stored again, and update the digests.
+    """Blank out the secrets that this version would not store, and update the digests.
 
-    Returns how many records, rows, batches and answers were changed, and the file with a copy of the original.
-    Damaged ones stay as they are: a new digest would hide the damage.
+    Returns the number of changed records, rows, batches and answers, and the path of a copy of the original file.
+    Damaged records are not changed, because a new digest would hide the damage.
     """
     for record in store.runs():
         if record.status == "running":
@@ -57,9 +57,9 @@ def blank_secrets(store: Store) -> tuple[int, Path]:
 
 
 def _updates(store: Store) -> Iterator[_Update]:
-    """Yield what to change in each record, row, batch and answer that contains a secret."""
+    """Yield the statements that blank out secrets, one list for each record, row, batch and answer with a secret."""
     for record in store.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
-        # All columns are text; bytes in one of them are damage.
+        # All columns are texts or numbers; bytes are damage.
         if not any(isinstance(value, bytes) for value in record):
             yield from _record_updates(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
     yield from _annotation_updates(store)
@@ -90,8 +90,8 @@ def _batch_updates(store: Store) -> Iterator[_Update]:
             batch = stored_batch.parsed()
             clean_batch = batch_without_keys(batch)
             if clean_batch is batch:
-                # This process knows no keys, so there is nothing to blank out. Packing the batch again, only to compare
-                # it, would take most of the time.
+                # This process knows no API keys, so there is nothing to blank out. Packing the batch again only to
+                # compare it would take most of the time.
                 continue
             clean_stored_batch = StoredBatch.of(run, clean_batch)
             if clean_stored_batch != stored_batch:
@@ -100,9 +100,11 @@ def _batch_updates(store: Store) -> Iterator[_Update]:
 
 
 def _record_updates(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
+    """Yield the statements that blank out secrets in the record of a run; none if it is damaged or has no secrets."""
     run = fields["id"]
     stored_digests = store.database.digests(run)
-    # Stores of early versions have no digests. If there is one, it must match: a new digest would hide the damage.
+    # Stores of early versions have no digests. If there is one that does not match, nothing is changed, because a new
+    # digest would hide the damage.
     if stored_digests.get(digests.RECORD) not in (None, record_digest(fields)):
         return
     try:
@@ -164,7 +166,7 @@ def _response_updates(store: Store) -> Iterator[_Update]:
         if clean == stored:
             continue
         if clean.response != stored.response:
-            # An altered answer must not be used instead of asking the model.
+            # An altered answer gets another key, so that it is not used instead of asking the model.
             clean = clean._replace(key=altered_response_key(stored.key))
         assignments = ", ".join(f"{name} = ?" for name in (*StoredResponse._fields, "digest"))
         statement = f"UPDATE OR REPLACE responses SET {assignments} WHERE key = ?"  # noqa: S608

@@ -1,8 +1,8 @@
-"""Columns of a batch of examples as bytes.
+"""Converts the columns of a batch of examples to bytes and back.
 
 Arrays become 64-bit floats, lists of texts become UTF-8 with the lengths of the texts, and all other lists become JSON.
 
-Packed columns begin with the length of a header (8 digits) and the header, which is JSON: a list of
+The bytes begin with the length of a header (8 digits) and the header, which is JSON: a list of
 ``[name, kind, number of bytes]``. The columns follow in this order. Numbers are little-endian on every machine.
 """
 
@@ -24,12 +24,12 @@ Column: TypeAlias = "Sequence[Any] | NDArray[np.float64]"
 _Kind = Literal["floats", "texts", "labels", "json"]
 # The length of the header is written with a fixed number of digits, so that a reader knows where the header begins.
 _HEADER_DIGITS = 8
-# Bytes of a length or of the number of a label.
+# The number of bytes of a text's length, or of a label's number.
 _NUMBER_SIZE = 4
 
 
 class PackedTexts(Sequence[str]):
-    """A column of texts that is decoded when it is first needed: statistics rarely look at ids."""
+    """A column of texts that is decoded only when it is needed: statistics rarely use ids."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed
@@ -69,7 +69,7 @@ class PackedTexts(Sequence[str]):
         return repr(list(self))
 
     def _decoded(self) -> str:
-        """Return all texts as one, and set where each of them ends."""
+        """Return all texts joined together, and compute the position at which each of them ends."""
         import numpy as np
 
         if self._text is None:
@@ -80,7 +80,7 @@ class PackedTexts(Sequence[str]):
 
 
 def pack(columns: Mapping[str, Column], labels: Collection[str] = ()) -> bytes:
-    """Return columns as bytes. ``labels`` names columns of texts with few different values, which take less space.
+    """Return columns as bytes. ``labels`` names columns with few different texts, each of which is stored only once.
 
     >>> unpack(pack({"id": ["1", "2"], "line": [1, 2], "input": ["changed", "changed"]}, labels=["input"]))
     {'id': ['1', '2'], 'line': [1, 2], 'input': ['changed', 'changed']}
@@ -129,7 +129,7 @@ def _packed(kind: _Kind, column: Column) -> bytes:
         number_of_label: dict[str, int] = {}
         numbers = [number_of_label.setdefault(label, len(number_of_label)) for label in column]
         return _with_numbers(numbers, compact(list(number_of_label)).encode("utf-8"))
-    # A Python string may contain a lone surrogate, which only this form of UTF-8 can represent.
+    # A Python string may contain a lone surrogate, which only this variant of UTF-8 can represent.
     return _with_numbers(list(map(len, column)), "".join(column).encode("utf-8", "surrogatepass"))
 
 
@@ -148,13 +148,14 @@ def _unpacked(kind: _Kind, data: bytes) -> Column:
 
 
 def _with_numbers(numbers: Sequence[int], rest: bytes) -> bytes:
-    """Return how many numbers there are, the numbers, and what follows them."""
+    """Return bytes with the count of the numbers, the numbers and ``rest``."""
     import numpy as np
 
     return np.array([len(numbers), *numbers], dtype="<u4").tobytes() + rest
 
 
 def _without_numbers(data: bytes) -> tuple[NDArray[np.uint32], bytes]:
+    """Return the numbers and the rest of what :func:`_with_numbers` wrote."""
     import numpy as np
 
     (count,) = np.frombuffer(data, dtype="<u4", count=1)

@@ -1,10 +1,9 @@
-"""Reads records directly from the pages of a SQLite file, for files that SQLite itself cannot read any more.
+"""Reads records directly from the pages of a damaged SQLite file that SQLite itself can no longer read.
 
-Neither the header, nor the schema table, nor the interior pages of a table are needed: every page that looks like a
-leaf is read, whatever table it belongs to. Interior pages of indexes are read as well, because they contain records of
-their own, and SQLite stores a table WITHOUT ROWID as an index. The caller recognises records by their values and
-verifies their digests.
-The format is described at https://www.sqlite.org/fileformat2.html.
+The header of the file, the schema table and the interior pages of a table are not needed: every page that looks like a
+leaf page is read, whatever table it belongs to. Interior pages of indexes are read as well, because they contain
+records, too, and SQLite stores a table WITHOUT ROWID as an index. The caller recognises by its values to which table a
+record belongs, and verifies its digest. The file format is described at https://www.sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DEFAULT_PAGE_SIZE = 4096
 _HEADER_SIZE = 100
 _INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF = 0x02, 0x0A, 0x0D
 _MAX_VARINT = 9
-# Serial type → bytes of an integer.
+# For each serial type of an integer, its size in bytes.
 _INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _FLOAT_TYPE, _ZERO_TYPE, _ONE_TYPE, _FIRST_BLOB_TYPE = 7, 8, 9, 12
 
@@ -30,7 +29,7 @@ class Record(NamedTuple):
     """A record of a table or index."""
 
     number: int
-    """Its rowid; 0 in an index and in a table WITHOUT ROWID."""
+    """The rowid; 0 in an index and in a table WITHOUT ROWID."""
     values: tuple[Any, ...]
 
 
@@ -38,11 +37,11 @@ class Record(NamedTuple):
 class _Page:
     data: bytes
     start: int
-    """Where the header of the b-tree page begins; the first page begins with the header of the file."""
+    """The position at which the header of the b-tree page begins. The first page begins with the header of the file."""
 
 
 class _DamagedCellError(ValueError):
-    """A cell that is not a record."""
+    """A cell could not be parsed as a record."""
 
 
 def read_records(file: Path) -> Iterator[Record]:
@@ -52,7 +51,7 @@ def read_records(file: Path) -> Iterator[Record]:
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         size = _page_size(content)
         for start in range(0, len(content), size):
-            # The file's own header is on the first page, before that of the page.
+            # On the first page, the header of the file precedes that of the page.
             header_size = _HEADER_SIZE if start == 0 else 0
             page = _Page(content[start : start + size], header_size)
             yield from _records_on(page, content, size)
@@ -60,7 +59,7 @@ def read_records(file: Path) -> Iterator[Record]:
 
 def _page_size(content: mmap.mmap) -> int:
     stored = int.from_bytes(content[16:18], "big")
-    # 65536 does not fit into the two bytes of the header, so the format writes 1 for it.
+    # 65536 does not fit into the two bytes of the header, so SQLite stores 1 instead.
     size = 65536 if stored == 1 else stored
     is_power_of_two = size & (size - 1) == 0
     if size < 512 or not is_power_of_two:
@@ -72,13 +71,14 @@ def _page_size(content: mmap.mmap) -> int:
 
 
 def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
+    """Yield the records on a page; none if the page does not look like a page with records."""
     data, start = page.data, page.start
     if len(data) < start + 12 or data[start] not in (_INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF):
         return
     kind = data[start]
     header_size = 12 if kind == _INDEX_INTERIOR else 8
     cells = int.from_bytes(data[start + 3 : start + 5], "big")
-    # A cell takes at least four bytes, two of them for its pointer. A larger count is damaged.
+    # A cell takes at least four bytes, two of them for its pointer. If the count is larger, it is damaged.
     for number in range(min(cells, size // 4)):
         pointer_start = start + header_size + 2 * number
         pointer = int.from_bytes(data[pointer_start : pointer_start + 2], "big")
@@ -90,11 +90,12 @@ def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
 
 
 def _cell(kind: int, data: bytes, position: int, content: mmap.mmap, size: int) -> Record:
+    """Parse the cell at a position of a page. Raises an error if it is not a record."""
     if position < 8:
-        # Inside the header of the page.
+        # The pointer leads into the header of the page.
         raise _DamagedCellError
     if kind == _INDEX_INTERIOR:
-        # The number of the child page comes first.
+        # The cell begins with the four bytes of the child page's number.
         position += 4
     length, position = _varint(data, position)
     number = 0
@@ -107,8 +108,9 @@ def _cell(kind: int, data: bytes, position: int, content: mmap.mmap, size: int) 
 
 
 def _payload(kind: int, data: bytes, position: int, length: int, content: mmap.mmap, size: int) -> bytes:
-    """Return the bytes of a record; long ones continue on a chain of other pages."""
-    # The limits of what is on the page itself: X and M in the section "Cell Payload Overflow Pages" of the format.
+    """Return the bytes of a record. A long record continues on a chain of overflow pages."""
+    # ``most`` and ``least`` limit the bytes that are on the page itself: X and M in the section "Cell Payload Overflow
+    # Pages" of the description of the format.
     most = size - 35 if kind == _TABLE_LEAF else (size - 12) * 64 // 255 - 23
     if length <= most:
         payload = data[position : position + length]
@@ -152,7 +154,7 @@ def _values(payload: bytes) -> tuple[Any, ...]:
 
 
 def _value(payload: bytes, position: int, serial_type: int) -> tuple[Any, int]:
-    """Return a value and where the next one begins."""
+    """Return a value and the position of the next one."""
     if serial_type == 0:
         return None, position
     if serial_type in (_ZERO_TYPE, _ONE_TYPE):
@@ -160,7 +162,7 @@ def _value(payload: bytes, position: int, serial_type: int) -> tuple[Any, int]:
     if serial_type in _INTEGER_SIZES:
         end = position + _INTEGER_SIZES[serial_type]
         if end > len(payload):
-            # Unlike struct.unpack, from_bytes would read a number from the bytes that are left.
+            # from_bytes would silently read a number from fewer bytes.
             raise _DamagedCellError
         return int.from_bytes(payload[position:end], "big", signed=True), end
     if serial_type == _FLOAT_TYPE:
@@ -177,7 +179,7 @@ def _value(payload: bytes, position: int, serial_type: int) -> tuple[Any, int]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number of variable length and where it ends."""
+    """Return an integer of variable length and the position after it."""
     number = 0
     for count in range(1, _MAX_VARINT + 1):
         byte = data[position]

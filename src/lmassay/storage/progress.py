@@ -1,8 +1,8 @@
-"""How far a run is, for whoever watches it from another process.
+"""The progress of a run, for other processes that show it.
 
-Examples are stored in chunks, so their number in the store says little about a run that has just begun. The process
-that carries out a run therefore writes how far it is to a small file, at most once a second. The file is not part of
-the results: it is removed when the run ends, and stays only if the process is killed.
+Examples are stored in chunks, so their number in the store says little about a run that has just begun. So the process
+that executes a run writes its progress to a small file, at most once a second. The file is not part of the results: it
+is removed when the run ends, and stays only if the process is killed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _SECONDS_BETWEEN_WRITES = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is."""
+    """The progress of a run at one time."""
 
     done: float
-    """The number of examples that are done; one whose requests are partly answered counts as a fraction."""
+    """The number of examples that are done. An example with answers to some of its requests counts as a fraction."""
     total: int | None
-    """The number of all examples, if it is known."""
+    """The number of all examples; None if it is unknown."""
     began: float
     """When this process began to work on the run, in seconds since 1970."""
     done_before: float
-    """How many examples were done when it began."""
+    """The number of examples that were already done when this process began."""
     updated: float
-    """When this was written, in seconds since 1970."""
+    """When this progress was recorded, in seconds since 1970."""
 
     def seconds_left(self) -> float | None:
         """Return an estimate of the remaining time; None if too little is known.
@@ -50,7 +50,7 @@ class RunProgress:
 
 
 class ProgressFile:
-    """Writes the progress of a run, or of the trainings of a sweep; a full or read-only disk does not stop the run."""
+    """Writes the progress of a run, or of the trainings of a sweep. If this fails, the run continues."""
 
     def __init__(self, results: Path, run: str) -> None:
         self._file = _file(results, run)
@@ -60,7 +60,7 @@ class ProgressFile:
         self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
 
     def update(self, done: float, total: int | None) -> None:
-        """Record how many examples are done."""
+        """Record the number of examples that are done."""
         if self._done_before is None:
             self._done_before = done
         if time.monotonic() < self._next_write:
@@ -71,10 +71,10 @@ class ProgressFile:
             if self._file.parent.is_symlink():
                 return
             self._file.parent.mkdir(exist_ok=True)
-            # Renamed when it is complete, so that a reader never finds half a file. There is no fsync: it would take
-            # longer than everything else, and after a power failure nobody needs the file.
+            # The file is renamed when it is complete, so that a reader never finds half a file. There is no fsync: it
+            # would take longer than everything else, and the file is not needed after a power failure.
             unfinished = self._file.with_suffix(".new")
-            # A link, which only somebody else can have put there, would lead to another file.
+            # Only somebody else can have put a link there; writing would change the file to which it leads.
             unfinished.unlink(missing_ok=True)
             unfinished.write_text(json.dumps(asdict(progress)), encoding="utf-8")
             unfinished.replace(self._file)
@@ -90,13 +90,13 @@ def trainings_of(sweep: str) -> str:
 
 
 def forget_progress(results: Path, run: str) -> None:
-    """Remove what a process that was killed has recorded."""
+    """Remove the file that a killed process has left."""
     _remove(_file(results, run))
 
 
 def _remove(file: Path) -> None:
     with suppress(OSError):
-        # lmassay creates no links; what one leads to is not ours.
+        # lmassay creates no links. A link leads to files of somebody else, which must not be deleted.
         if file.parent.is_symlink():
             return
         file.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def _remove(file: Path) -> None:
 
 
 def recorded_progress(results: Path, run: str) -> RunProgress | None:
-    """Return how far a run was when its process last recorded it; None if there is no record."""
+    """Return the progress that the process of a run last recorded; None if there is no record."""
     file = _file(results, run)
     try:
         # Reading from a pipe, which only somebody else can have put there, would wait forever.

@@ -1,4 +1,4 @@
-"""Where numbers come from: versions, machine, digests of source code, and the one-line signature."""
+"""Collects the provenance of numbers: versions, machine, digests of source code, and the one-line signature."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def _installed_versions(_path: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the versions of packages. Reading them takes longer than a small run, so a sweep reads them once."""
+    """Return the versions of packages.
+
+    Reading them takes longer than a small run, so they are read once for each search path, which is the cache key.
+    """
     by_package: dict[str, str] = {}
     for package in _PACKAGES:
         try:
@@ -63,7 +66,7 @@ def snapshot() -> Provenance:
 
 
 def _command() -> tuple[str, ...]:
-    """Return the arguments of this lmassay command; empty in a Python program, whose arguments mean something else."""
+    """Return the arguments of this lmassay command; empty in a Python program, whose arguments have another meaning."""
     program = Path(sys.argv[0] if sys.argv else "")
     is_module = program.name == "__main__.py" and program.parent.name == "lmassay"
     if program.stem != "lmassay" and not is_module:
@@ -81,13 +84,13 @@ def signature(parts: Mapping[str, Any]) -> str:
 
 
 def started_by(record: RunRecord) -> str:
-    """Return the command that started a run; for a run of a Python program, the function."""
+    """Return the command that started a run or, if a Python program did, the function that it called."""
     command = record.provenance.command
     return command_line(*command) if command else "lmassay.evaluate(…) in Python"
 
 
 def rerun_command(record: RunRecord, folder: Path) -> str:
-    """Return the command that repeats a stored run, or what to do if its task or model is a Python object."""
+    """Return the command that repeats a stored run; if its task or model is a Python object, how to do it in Python."""
     if is_python_object(record.config.get("task")) or is_python_object(record.config.get("model")):
         return "lmassay.evaluate(…) in Python, with the same objects"
     return f"{command_line('show', record.id, '--results', folder, '--yaml')} > run.yaml && lmassay run run.yaml"
@@ -96,38 +99,41 @@ def rerun_command(record: RunRecord, folder: Path) -> str:
 def source_digest(obj: Any) -> str:
     """Return a digest that changes with the source of a class or function.
 
-    In a user's file, it changes with the whole file and with the modules that it imports from its folder.
+    For a class or function in a user's file, it changes with anything in the file, and with the modules that the file
+    imports from its folder.
     """
     digest = digest_of(str(getattr(obj, "__module__", "")))
     if digest is not None:
         return f"src:{digest}"
     try:
-        return _known_digest(obj) if _can_be_known(obj) else _digest_of_source(obj)
+        return _cached_digest(obj) if _is_cacheable(obj) else _digest_of_source(obj)
     except (OSError, TypeError):
         return "src:unknown"
 
 
-# Each plan asks for the digests of its task and its model, and to find a class in its file, Python parses the file.
+# The digest of each class with the version of its file. Every plan needs the digests of its task and its model, and
+# computing them is slow, because Python parses the whole file to find a class.
 _digests: WeakKeyDictionary[type, tuple[object, str]] = WeakKeyDictionary()
 
 
-def _can_be_known(obj: Any) -> bool:
+def _is_cacheable(obj: Any) -> bool:
+    """Return whether an object is a class that can be a key of a dictionary."""
     return isinstance(obj, type) and type(obj).__hash__ is type.__hash__
 
 
-def _known_digest(cls: type) -> str:
-    """The digest of the source of a class, from memory as long as its file has not changed."""
+def _cached_digest(cls: type) -> str:
+    """Return the digest of the source of a class, which is computed again only if its file has changed."""
     try:
         status = Path(inspect.getsourcefile(cls) or "\0").stat()
     except (OSError, ValueError):
-        # It was not written in a file but, for example, in a notebook.
+        # The class is not in a file but, for example, in a notebook.
         return _digest_of_source(cls)
     version = (status.st_mtime_ns, status.st_size)
-    known = _digests.get(cls)
-    if known is None or known[0] != version:
-        known = version, _digest_of_source(cls)
-        _digests[cls] = known
-    return known[1]
+    cached = _digests.get(cls)
+    if cached is None or cached[0] != version:
+        cached = version, _digest_of_source(cls)
+        _digests[cls] = cached
+    return cached[1]
 
 
 def _digest_of_source(obj: Any) -> str:
@@ -136,7 +142,7 @@ def _digest_of_source(obj: Any) -> str:
 
 
 def joint_digest(*digests: str) -> str:
-    """Combine several digests of sources into one; empty and repeated ones do not count."""
+    """Combine several digests of sources into one; empty and repeated ones are ignored."""
     distinct = [digest for digest in dict.fromkeys(digests) if digest]
     if len(distinct) < 2:
         return "".join(distinct)

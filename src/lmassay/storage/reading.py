@@ -372,8 +372,7 @@ class RowReader:
     def _in_order(self, run: str, single_rows: Iterable[tuple[int, Row]], batches: Iterable[RowBatch]) -> Iterator[Row]:
         """Yield single rows and the rows of batches in the order of the data; raise DamageError if some are missing."""
         count = 0
-        rows_of_batches = (pair for batch in batches for pair in enumerate(batch.rows(), start=batch.first))
-        for _, row in heapq.merge(single_rows, rows_of_batches, key=position_of):
+        for _, row in heapq.merge(single_rows, _rows_of_batches(batches), key=position_of):
             count += 1
             yield row
         with self.reading(run):
@@ -448,6 +447,12 @@ class RowReader:
     def row_columns(self) -> str:
         """The columns of a stored row and its digest; NULL for columns that an old store does not have."""
         return f"{ROW_COLUMNS}, {self.database.outcomes_column}, {self.database.digest_column}"
+
+
+def _rows_of_batches(batches: Iterable[RowBatch]) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of batches with their positions."""
+    for batch in batches:
+        yield from enumerate(batch.rows(), start=batch.first)
 
 
 def _start_of_sequence(indexed_number: tuple[int, int]) -> int:

@@ -1,7 +1,7 @@
 """Removes runs from a results folder.
 
-The cached answers stay unless the caller asks to delete them, because they may have been paid for, and a run that is
-repeated uses them again. An answer is deleted only if no remaining run uses or received it.
+Cached answers are kept unless the caller asks to delete them, because they may have been paid for, and a repeated run
+uses them again. An answer is deleted only if no remaining run uses it or was the first to receive it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from lmassay.types.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What was removed."""
+    """Numbers and ids of everything that was removed."""
 
     runs: list[str]
     """The ids of the runs."""
     answers: int
-    """How many cached answers were deleted."""
+    """The number of cached answers that were deleted."""
     kept_answers: int
-    """How many cached answers were kept although only the removed runs used them."""
+    """The number of cached answers that were kept although only the removed runs used them."""
     models: int
-    """How many trained models were deleted."""
+    """The number of trained models that were deleted."""
     models_are_elsewhere: bool = False
-    """Whether the folder of trained models is a link; then they are kept."""
+    """Whether the folder of trained models is a link. In this case, the models are kept."""
 
     def describe(self) -> str:
         """Return what was removed, and what was kept, in one sentence."""
@@ -65,7 +65,8 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
         for run in removed:
             locks.enter_context(store.lock(run))
         unused_answers: set[str] = set()
-        # Unless answers are to be deleted, they are only counted, and a damaged run can be removed without the count.
+        # If answers are not deleted, this only counts them. Then damage is ignored, because a damaged run can be
+        # removed without the count.
         with nullcontext() if with_answers else suppress(DamageError):
             unused_answers = _answers_of_no_other_run(store, removed)
         with plain_errors(store.file), store.database.transaction():
@@ -77,14 +78,14 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
             if with_answers:
                 keys = [(key,) for key in unused_answers]
                 store.database.executemany("DELETE FROM responses WHERE key = ?", keys)
-        # lmassay creates no links. What a link leads to may belong to somebody else.
+        # lmassay creates no links. A link may lead to files of somebody else, which must not be deleted.
         models_are_elsewhere = (store.folder / KEPT_MODELS).is_symlink()
         models = 0 if models_are_elsewhere else _remove_kept_models(store.folder, removed)
         for run in removed:
             store.forget_lock(run)
             forget_progress(store.folder, run)
-    # SQLite keeps the size of the file unless it is written again. Another process that works on the folder prevents
-    # this; then the space is used for later runs.
+    # VACUUM writes the file again, because SQLite does not make it smaller otherwise. This fails if another process is
+    # using the file; then the free space in the file is used for later runs.
     with suppress(sqlite3.OperationalError):
         store.database.execute("VACUUM")
     n_unused = len(unused_answers)
@@ -94,11 +95,11 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
 
 
 def _answers_of_no_other_run(store: Store, removed: Sequence[str]) -> set[str]:
-    """Return the keys of the answers that only the removed runs use or received."""
+    """Return the cache keys of the answers that only the removed runs use or were the first to receive."""
     other_runs = [record.id for record in store.runs() if record.id not in removed]
     candidates = set(_used_keys(store, removed))
     with plain_errors(store.file):
-        # An answer that a run has received may not belong to a finished example yet.
+        # Also the answers that a run received but did not yet use, because their example was not finished.
         for run in removed:
             candidates.update(_received_keys(store, run))
         candidates.difference_update(_used_keys(store, other_runs))
@@ -109,13 +110,13 @@ def _answers_of_no_other_run(store: Store, removed: Sequence[str]) -> set[str]:
 
 
 def _received_keys(store: Store, run: str) -> list[str]:
-    """Return the keys of the answers that a run was the first to receive."""
+    """Return the cache keys of the answers that a run was the first to receive."""
     rows = store.database.execute("SELECT key FROM responses WHERE run = ?", (run,))
     return [key for (key,) in rows]
 
 
 def _used_keys(store: Store, runs: Iterable[str]) -> Iterator[str]:
-    """Yield the keys under which the answers to the examples of some runs may be stored."""
+    """Yield the cache keys under which the answers to the requests of these runs may be stored."""
     for run in runs:
         with store.reading(run):
             for _, stored_keys, is_damaged in store.stored_keys(run):
@@ -127,10 +128,10 @@ def _used_keys(store: Store, runs: Iterable[str]) -> Iterator[str]:
 
 
 def _remove_kept_models(results: Path, removed: Sequence[str]) -> int:
-    """Delete the trained models that only the removed runs kept; return how many.
+    """Delete the trained models that only the removed runs kept; return their number.
 
-    A list that cannot be read names no models. If it belongs to another run, no models are deleted, because that run
-    may keep them.
+    If the list of a removed run cannot be read, its models are not deleted. If that of another run cannot be read,
+    nothing is deleted, because any model may belong to that run.
     """
     folder = results / KEPT_MODELS
     candidates: set[str] = set()
@@ -152,7 +153,7 @@ def _remove_kept_models(results: Path, removed: Sequence[str]) -> int:
 
 
 def _names_in(listing: Path) -> set[str] | None:
-    """Return the models that a list names; None if it cannot be read."""
+    """Return the names of the models in a list; None if the list cannot be read."""
     names: set[str] = set()
     try:
         for models in listed_models(listing).values():

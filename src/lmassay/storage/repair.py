@@ -1,8 +1,9 @@
-"""Checks a whole results folder for damage, and rebuilds its file from what is undamaged.
+"""Checks a whole results folder for damage, and rebuilds its file from everything that is undamaged.
 
-The rebuilt file has every row, batch and answer that matches its digest, whether SQLite can still find it or not. Runs
-whose examples, results and status are undamaged keep them. Other runs are left to ``lmassay resume``, which scores only
-what is missing. A run without a readable record is removed. The damaged file is kept under another name.
+The rebuilt file has every row, batch and answer that matches its digest, even if SQLite can no longer find it. Runs
+whose examples, results and status are undamaged keep them. Other runs are marked as interrupted, so that
+``lmassay resume`` scores only what is missing. A run without a readable record is removed. The damaged file is kept
+under another name.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
-# How many columns the tables may have: later schemas appended some to rows, responses and keys.
+# The numbers of columns by which records are recognised. Later schemas added columns to rows, responses and keys, so
+# these have several sizes; the smallest is that of the first schema.
 _ROW_SIZES = range(11, 14)
 _RESPONSE_SIZES = range(6, 8)
 _BATCH_SIZE = 7
@@ -56,8 +58,9 @@ class Damage:
     """One thing that is damaged."""
 
     what: str
-    """The run, or the file."""
+    """What is damaged: a run, the cached answers or the file."""
     problem: str
+    """A clause that describes the damage."""
 
 
 @dataclass(slots=True)
@@ -65,11 +68,11 @@ class Repair:
     """What a repair could not save, and where the damaged file is."""
 
     backup: Path
-    """The damaged file."""
+    """The path of the damaged file, which is kept."""
     removed: list[str] = field(default_factory=list)
-    """The runs that are lost, because their record is damaged."""
+    """The ids of the runs that are lost, because their record is damaged."""
     incomplete: list[str] = field(default_factory=list)
-    """The runs that lost examples or results; ``lmassay resume`` completes them."""
+    """The ids of the runs that lost examples or results. ``lmassay resume`` completes them."""
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
@@ -92,6 +95,7 @@ def find_damage(folder: Path) -> list[Damage]:
 
 
 def _damage_of_run(store: Store, record: RunRecord) -> str:
+    """Return a clause that describes the first damage of a run; an empty text if there is none."""
     if record.status == DAMAGED:
         return record.note.partition("; ")[0]
     error = store.damage_of(record.id) or store.damage_of_answers(record.id)
@@ -115,8 +119,8 @@ def _damage_of_file(store: Store) -> list[Damage]:
         first = " ".join(str(problems[0]).split())
         damages.append(Damage(str(store.file), f"its structure is damaged: {excerpt(first, 120)}{more}"))
     with suppress(sqlite3.DatabaseError):
-        # A view in place of a table is found when the table is read; other views are never read. Triggers on a user's
-        # own tables are not damage.
+        # Views are not searched for: a view instead of a table is noticed when the table is read, and other views are
+        # never read. Triggers on a user's own tables are not damage.
         tables_with_triggers = store.database.execute(
             "SELECT lower(tbl_name) FROM sqlite_master WHERE type = 'trigger'"
         )
@@ -127,7 +131,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
     cells = ", ".join(f"typeof({name})" for name in FIELDS)
     query = f"SELECT COUNT(*) FROM runs WHERE 'blob' IN ({cells})"  # noqa: S608
     with suppress(sqlite3.DatabaseError):
-        # A table that cannot be read was reported above.
+        # An error means that the table cannot be read, which was reported above.
         (count,) = store.database.execute(query).fetchone()
         if count:
             damages.append(Damage(str(store.file), "texts of its runs are stored as bytes"))
@@ -135,7 +139,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
 
 
 def _damage_of_answers(store: Store) -> list[Damage]:
-    """Count the cached answers that are damaged; those that no run shows are not found with the runs."""
+    """Count the cached answers that are damaged, including those that do not belong to an example of any run."""
     needs_digest = store.database.has_all_digests
     columns = ", ".join(f"CAST({name} AS BLOB)" for name in StoredResponse._fields)
     query = f"SELECT {columns}, {store.database.digest_column} FROM responses"  # noqa: S608
@@ -155,7 +159,10 @@ def _damage_of_answers(store: Store) -> list[Damage]:
 
 
 def repair_store(folder: Path) -> Repair:
-    """Rebuild the file of a results folder from what is undamaged; the damaged file is kept under another name."""
+    """Rebuild the file of a results folder from everything that is undamaged; keep the damaged file under another name.
+
+    The caller must hold the repair lock.
+    """
     file = folder / STORE_FILE
     backup = file.with_name(f"{STORE_FILE}.damaged-{secrets.token_hex(3)}")
     repair = Repair(backup)
@@ -172,9 +179,10 @@ def repair_store(folder: Path) -> Repair:
             is_rebuilt = True
             _put_in_place(rebuilt / STORE_FILE, file)
     except BaseException as error:
-        for suffix in ("", *LOG_SUFFIXES) if not is_rebuilt else ():
-            # The damaged file is still in its place. A copy, which may be incomplete, would only take space.
-            backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
+        if not is_rebuilt:
+            # The damaged file is still under its own name. The copy may be incomplete and would only take space.
+            for suffix in ("", *LOG_SUFFIXES):
+                backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
         if isinstance(error, OSError) or is_disk_full(error):
             reason = getattr(error, "strerror", None) or one_line(error.__cause__ or error)
             copy = f", and {backup.name} is a copy of it" if is_rebuilt else ""
@@ -184,8 +192,8 @@ def repair_store(folder: Path) -> Repair:
 
 
 def _put_in_place(rebuilt: Path, file: Path) -> None:
-    """Replace the damaged file. If that fails, the damaged file and its log are as they were."""
-    # SQLite would apply the log of the damaged file to the rebuilt one, so the log goes first.
+    """Replace the damaged file by the rebuilt one. If this fails, the damaged file and its log are unchanged."""
+    # The log of the damaged file is moved away first, because SQLite would apply it to the rebuilt file.
     moved: list[tuple[Path, Path]] = []
     try:
         for suffix in LOG_SUFFIXES:
@@ -194,7 +202,8 @@ def _put_in_place(rebuilt: Path, file: Path) -> None:
                 moved.append((log, log.replace(rebuilt.with_name(f"damaged{suffix}"))))
         rebuilt.replace(file)
     except BaseException:
-        # Ctrl-C may come when the file is in its place already; the old log must not get there.
+        # If the rebuilt file is no longer there, it has already replaced the damaged one (Ctrl-C may come after that).
+        # Then the old log must not be moved back.
         if rebuilt.exists():
             for log, moved_log in moved:
                 moved_log.replace(log)
@@ -216,7 +225,8 @@ def repair_lock(folder: Path) -> Iterator[None]:
 def _require_no_writer(file: Path) -> None:
     """Raise StoreError if another process is writing to the file, e.g. a note; it would write to the old file."""
     try:
-        # Closed at once: SQLite removes the log when it closes a file, and after the repair that is another one.
+        # The connection is closed before the repair begins: SQLite removes the log when it closes a file, and after the
+        # repair, that would be the log of another file.
         with closing(connect(file, timeout=2, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
@@ -227,31 +237,38 @@ def _require_no_writer(file: Path) -> None:
 
 @dataclass(slots=True)
 class _Content:
-    """Everything that was found in a damaged file, recognised by its values; nothing is verified yet."""
+    """All records that were found in a damaged file, recognised by their values; they are not verified yet.
+
+    The number of a record is its rowid: if there are several versions of a record, the latest has the highest number.
+    """
 
     runs: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """The columns of runs, with their numbers."""
+    """The number and the columns of each run."""
     digests: dict[str, dict[str, str]] = field(default_factory=dict)
+    """A dict from run to a dict from part to digest."""
     ambiguous: set[str] = field(default_factory=set)
-    """Runs with different values of the same digest: an old page was found as well."""
+    """The ids of runs with different values of the same digest, because an outdated page was found, too."""
     rows: list[tuple[int, StoredRow, Any]] = field(default_factory=list)
-    """Rows with their numbers and digests."""
+    """The number of each row, the row, and its digest."""
     batches: list[StoredBatch] = field(default_factory=list)
     responses: list[tuple[int, StoredResponse, Any]] = field(default_factory=list)
+    """The number of each response, the response, and its digest."""
     keys: list[tuple[str, str, str, Any]] = field(default_factory=list)
-    """Run, example, keys of its answers, and digest."""
+    """For each example: the ids of the run and the example, the cache keys of its answers as JSON, and their digest."""
     spending: list[tuple[Any, ...]] = field(default_factory=list)
+    """The id of a run, followed by its tokens and cost."""
     is_sound: bool = False
     """Whether SQLite found no damage in the structure of the file."""
     has_all_digests: bool = False
-    """Whether the file had a digest for everything, even if all of them are lost: the columns for them are there."""
+    """Whether the schema has a digest for everything, so that a missing digest is damage."""
 
     def add(self, record: Record) -> None:
-        """Add a record to the table that it must belong to; entries of indexes belong to none."""
+        """Recognise to which table a record belongs, and add it there. Entries of indexes are ignored."""
         values = record.values
         size = len(values)
         if size == len(FIELDS):
-            # One bit decides whether a cell has text or bytes. If the text is another one, the digest does not match.
+            # A single damaged bit can turn the text of a cell into bytes, so bytes are read as text. If the text itself
+            # is damaged, the digest will not match.
             values = tuple(_escaped_text(value) if isinstance(value, bytes) else value for value in values)
         if not size or not isinstance(values[0], str):
             return
@@ -259,7 +276,7 @@ class _Content:
         if size == len(FIELDS):
             self.runs.append((record.number, dict(zip(FIELDS, values, strict=True))))
         elif size in _ROW_SIZES and isinstance(values[2], int):
-            # In the file, the digest precedes the outcomes, which a later schema added.
+            # In the file, the column of digests precedes that of outcomes, which a later schema added.
             digest = _value_at(values, _ROW_SIZES.start)
             outcomes = _value_at(values, _ROW_SIZES.start + 1)
             columns = (*values[: _ROW_SIZES.start], outcomes)
@@ -287,7 +304,7 @@ class _Content:
             self.ambiguous.add(run)
 
     def _add_annotation(self, run: str, value: str) -> None:
-        """Keep the latest note and tags of a run that are undamaged; an old page may have earlier ones."""
+        """Keep the latest undamaged note and tags of a run, because an outdated page may have earlier ones."""
         if annotation_from_text(run, value) is None:
             return
         parts = self.digests.setdefault(run, {})
@@ -297,12 +314,12 @@ class _Content:
 
 
 def _value_at(values: Sequence[Any], index: int) -> Any:
-    """Return a value; None for a column that the table did not have yet."""
+    """Return the value at an index; None for a column that the table of an earlier schema lacks."""
     return values[index] if index < len(values) else None
 
 
 def _content_of(backup: Path, temporary: Path) -> _Content:
-    """Read a damaged file. If SQLite can apply the log of the file, what is in the log is read, too."""
+    """Read the records of a damaged file, including those in its log if SQLite can apply the log."""
     copy = temporary / STORE_FILE
     shutil.copy2(backup, copy)
     log = backup.with_name(f"{backup.name}-wal")
@@ -313,7 +330,11 @@ def _content_of(backup: Path, temporary: Path) -> _Content:
     content = _Content(has_all_digests=_has_all_digests(copy))
     sound_records = _sound_records(copy)
     content.is_sound = sound_records is not None
-    for record in read_records(copy) if sound_records is None else sound_records:
+    if sound_records is None:
+        records: Iterable[Record] = read_records(copy)
+    else:
+        records = sound_records
+    for record in records:
         content.add(record)
     return content
 
@@ -345,7 +366,7 @@ def _sound_records(file: Path) -> list[Record] | None:
 
 
 def _readable(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table. A text that is not UTF-8 has lone surrogates, so it matches no digest."""
+    """Yield the rows of a table. A text that is not UTF-8 gets lone surrogates, so its digest does not match."""
     database.text_factory = _escaped_text
     yield from database.execute(query)
 
@@ -355,18 +376,19 @@ def _escaped_text(data: bytes) -> str:
 
 
 class _Rebuilding:
-    """Puts what is undamaged into a new store."""
+    """Inserts everything that is undamaged into a new store."""
 
     def __init__(self, store: Store, content: _Content, repair: Repair) -> None:
         self._database = store.database
         self._store = store
         self._content = content
         self._repair = repair
-        # Before schema 7, not everything had a digest.
+        # Before schema 7, not everything had a digest. The digest of a run's state shows that the schema is 7 or later.
         self._needs_digests = any(digests.STATE in parts for parts in content.digests.values())
-        # If the whole table of digests is lost, records are kept; scores and answers have digests of their own.
+        # If the whole table of digests is lost, the records of runs are kept without verification. Rows and answers are
+        # verified all the same, because their digests are in their own tables.
         self._examples_need_digests = self._needs_digests or content.has_all_digests
-        # Their results had a digest as well, even if it is lost.
+        # Runs whose rows have digests. The results of these runs had a digest, too, even if it is lost.
         self._runs_with_digests = {row.run for _, row, stored_digest in content.rows if stored_digest is not None}
         self._runs_with_digests |= {batch.run for batch in content.batches}
 
@@ -391,7 +413,10 @@ class _Rebuilding:
         self._database.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({places})", row)  # noqa: S608
 
     def _whole_runs(self) -> dict[str, dict[str, Any]]:
-        """Return the runs whose record is undamaged, in their order. Without results that cannot be verified."""
+        """Return a dict from id to columns of the runs whose record is undamaged, in their order.
+
+        Their results and status are not verified yet.
+        """
         runs: dict[str, dict[str, Any]] = {}
         for _, fields in sorted(self._content.runs, key=_number):
             run = fields["id"]
@@ -404,7 +429,7 @@ class _Rebuilding:
                     continue
                 json.loads(fields["config"])
                 json.loads(fields["provenance"])
-                # A text that is not UTF-8 cannot be written again.
+                # This raises an error for a text that is not UTF-8, which could not be written to the new file.
                 "".join(str(fields[name]) for name in digests.RECORD_FIELDS).encode("utf-8")
                 runs[run] = {**fields, **_storable_state(fields)}
             except UNREADABLE:
@@ -412,7 +437,8 @@ class _Rebuilding:
         return runs
 
     def _insert_rows(self, runs: set[str]) -> None:
-        # A row that was replaced has a higher number than the one before.
+        """Insert all undamaged rows, batches and cache keys of these runs."""
+        # If a row was replaced, the later version has the higher number, so it is inserted last.
         for _, row, stored_digest in sorted(self._content.rows, key=_number):
             with suppress(*UNREADABLE):
                 if row.run in runs and not row.is_damaged(stored_digest, needs_digest=self._examples_need_digests):
@@ -430,13 +456,14 @@ class _Rebuilding:
                     self._insert("asked", "run, id, keys, digest", (run, example_id, keys, expected))
 
     def _insert_responses(self) -> None:
+        """Insert all undamaged answers."""
         for _, response, stored_digest in sorted(self._content.responses, key=_number):
             with suppress(*UNREADABLE):
                 if not response.is_damaged(stored_digest, needs_digest=self._examples_need_digests):
                     self._insert("responses", f"{RESPONSE_COLUMNS}, digest", response.with_digest())
 
     def _complete(self, run: str, fields: Mapping[str, Any]) -> None:
-        """Keep results and status of a run if they and all examples are whole; otherwise leave it to be resumed."""
+        """Keep results and status of a run if they and all examples are undamaged; otherwise mark it as interrupted."""
         parts = self._content.digests.get(run, {})
         is_whole = self._is_whole(run, fields, parts)
         with self._database.transaction():
@@ -447,7 +474,7 @@ class _Rebuilding:
                 if digests.ROWS in parts:
                     self._database.set_digest(run, digests.ROWS, self._store.counts_text(run))
             else:
-                # Results over examples that are partly lost could not be reproduced.
+                # If examples are lost, the results could not be reproduced from the others, so they are removed.
                 self._database.execute("UPDATE runs SET results = '[]' WHERE id = ?", (run,))
             self._insert_spending(run, parts)
             if digests.ANNOTATION in parts:
@@ -459,6 +486,7 @@ class _Rebuilding:
             self._repair.incomplete.append(run)
 
     def _is_whole(self, run: str, fields: Mapping[str, Any], parts: Mapping[str, str]) -> bool:
+        """Return whether the results, the status and all examples of a run are undamaged."""
         if run in self._content.ambiguous:
             return False
         try:
@@ -468,7 +496,7 @@ class _Rebuilding:
             if not set(parts) - {digests.ANNOTATION}:
                 if run in self._runs_with_digests or self._content.has_all_digests:
                     return False
-                # The run is older than digests. Nothing shows whether its results are damaged but the file itself.
+                # The run is from a version without digests. Only the structure of the file shows whether it is damaged.
                 return self._content.is_sound and isinstance(json.loads(fields["results"]), list)
             if digests.RESULTS not in parts:
                 return bool(fields["results"] == "[]" and fields["status"] != "done")
@@ -494,7 +522,7 @@ class _Rebuilding:
 
 
 def _storable_state(fields: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the columns of a run that its record does not cover as texts, because the table requires texts."""
+    """Return the columns that the digest of the record does not cover, converted to texts that SQLite can store."""
     state: dict[str, str | None] = {}
     for name in ("status", "note", "created", "results", "finished"):
         state[name] = digests.decoded_cell(fields[name]).encode("utf-8", "backslashreplace").decode()
@@ -504,5 +532,5 @@ def _storable_state(fields: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _number(entry: tuple[Any, ...]) -> int:
-    """Return the number of a record, which tells the order of writing."""
+    """Return the number of a record, by which records are sorted in the order in which they were written."""
     return int(entry[0])

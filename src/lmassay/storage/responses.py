@@ -1,4 +1,4 @@
-"""Answers as the store writes them, each with a digest."""
+"""Answers in the form in which they are stored, each with a digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RESPONSE_COLUMNS = "key, model, request, response, run, created"
 
 
 class StoredResponse(NamedTuple):
-    """A row of the table, in the order of :data:`RESPONSE_COLUMNS`. Request and response are JSON."""
+    """A row of the table ``responses``, in the order of :data:`RESPONSE_COLUMNS`. Request and response are JSON."""
 
     key: str
     model: str
@@ -20,7 +20,10 @@ class StoredResponse(NamedTuple):
     created: str
 
     def digest(self) -> bytes:
-        """Return a digest of the answer, followed by one of everything else, which is read only if it is shown."""
+        """Return two digests in one: that of the answer, followed by that of all other columns.
+
+        So an answer from the cache can be verified without reading its request.
+        """
         return response_digest(self.key, self.response) + self._digest_of_request()
 
     def with_digest(self) -> tuple[Any, ...]:
@@ -28,7 +31,7 @@ class StoredResponse(NamedTuple):
         return (*self, self.digest())
 
     def is_damaged(self, stored_digest: Any, *, needs_digest: bool) -> bool:
-        """Return whether the stored digest does not match; before schema 7, it covered the answer only."""
+        """Return whether the stored digest does not match; before schema 7, it covered only the answer."""
         if not needs_digest:
             return is_damaged_response(self.key, self.response, stored_digest, needs_digest=False)
         return bool(stored_digest != self.digest())
@@ -43,7 +46,7 @@ def response_digest(key: str, response: str) -> bytes:
 
 
 def is_damaged_response(key: str, response: str, stored_digest: Any, *, needs_digest: bool) -> bool:
-    """Return whether an answer does not match its digest; answers of old stores may have none."""
+    """Return whether an answer does not match its digest. ``needs_digest`` says whether a missing digest is damage."""
     if stored_digest is None:
         return needs_digest
     if not isinstance(stored_digest, bytes):

@@ -1,4 +1,4 @@
-"""Selects runs by what they are: task, model, status, tags and age."""
+"""Selects runs by task, model, status, tags and age."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lmassay.errors import UserError, did_you_mean
 
-# Every command that selects runs imports this module for its help screen.
+# Not imported at run time, because every command that selects runs imports this module for its help screen.
 if TYPE_CHECKING:
     from lmassay.types import RunRecord
 
@@ -26,7 +26,7 @@ STATUSES = (
     "interrupted",
     "damaged",
 )
-"""What the status of a run may be."""
+"""All possible values of the status of a run."""
 _AGE = re.compile(r"(\d+)([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -46,7 +46,7 @@ class RunFilter:
         return self != RunFilter()
 
     def select(self, records: Iterable[RunRecord]) -> list[RunRecord]:
-        """Return the runs that meet all conditions; of several values of one option, one is enough."""
+        """Return the runs that meet all conditions. If an option has several values, a run must match one of them."""
         earliest = None if self.since is None else _earliest(self.since)
         return [record for record in records if self._accepts(record, earliest)]
 
@@ -92,12 +92,12 @@ def _is_since(created: str, earliest: datetime) -> bool:
     try:
         return datetime.fromisoformat(created) >= earliest
     except (ValueError, TypeError):
-        # The time of a damaged run may be lost, or lack its time zone, and then it cannot be compared.
+        # The time of a damaged run may be lost or lack its time zone, so it cannot be compared.
         return False
 
 
 def _earliest(text: str) -> datetime:
-    """Return the time that ``--since`` gives: an age such as 7d, or a date, in the local time zone.
+    """Return the time that ``--since`` means: an age such as 7d, or a date in the local time zone.
 
     >>> _earliest("2026-11-17T12:00+00:00").hour
     12

@@ -1,4 +1,4 @@
-"""Scored examples as the store writes them one by one, each with a digest."""
+"""Scored examples in the form of single rows, each with a digest."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lmassay.types import Example, Outcome, PerTestScores, Row, Score, State, co
 from lmassay.types.json_text import from_json
 
 ROW_COLUMNS = "run, id, position, state, inputs, reference, groups, scores, unscored, details, error"
-# The key under which the score on each test item (few-shot) is stored among the details.
+# The key of the details under which the scores on single test items (few-shot) are stored.
 _TEST_SCORES = "on_tests"
 STATES = ("scored", "unscored", "error")
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
-"""What reading a damaged value may raise."""
+"""The exceptions that may be raised when a damaged value is read."""
 
 
 class StoredRow(NamedTuple):
-    """A row of the table. It is a tuple for speed, because there may be hundreds of thousands."""
+    """A row of the table ``rows``. It is a tuple for speed, because there may be hundreds of thousands of them."""
 
     run: str
     id: str
@@ -70,14 +70,17 @@ class StoredRow(NamedTuple):
         return Row(example, self.state, score, self.error)
 
     def digest(self) -> bytes:
-        """Return a digest of the columns that statistics need, followed by one of the texts, which they do not read."""
+        """Return two digests in one: that of the columns that statistics read, followed by that of the texts.
+
+        So statistics can verify what they read without reading the texts.
+        """
         of_scores = digest_of_scores(
             self.run, self.id, self.position, self.state, self.groups, self.scores, self.error, self.outcomes
         )
         return of_scores + short_digest(f"{self.inputs}\n{self.reference}\n{self.unscored}\n{self.details}")
 
     def without_secrets(self) -> StoredRow:
-        """Return the row as it would be stored now."""
+        """Return the row with secrets blanked out, as this version would store it."""
         return self._replace(
             inputs=json_without_keys(self.inputs),
             reference=json_without_keys(self.reference),
@@ -117,14 +120,14 @@ def digest_of_scores(
     error: str | None,
     outcomes: str | None,
 ) -> bytes:
-    """Return the digest of the columns that statistics need, the first half of a row's digest."""
+    """Return the digest of the columns that statistics read, which is the first half of a row's digest."""
     text = f"{run}\n{example_id}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
-    # Rows without outcomes have the same digest as in schema 4.
+    # The digest of rows without outcomes must stay the same as in schema 4, which had no outcomes.
     return short_digest(text if outcomes is None else f"{text}\n{outcomes}")
 
 
 def _stored_details(score: Score) -> dict[str, Any]:
-    """Return the details with the score on each test item (few-shot), which has no column because it is rare."""
+    """Return the details with the scores on single test items (few-shot), which are too rare for their own column."""
     if score.test_scores is None:
         return dict(score.details)
     return {**score.details, _TEST_SCORES: score.test_scores.as_dict()}
@@ -136,7 +139,7 @@ def writable(text: str) -> str:
 
 
 def _stored_outcomes(outcomes: Mapping[str, Sequence[Outcome]]) -> str | None:
-    """Return outcomes as JSON, without the names of the fields, which would take more space than the values."""
+    """Return outcomes as JSON lists, because the names of fields would take more space than the values."""
     if not outcomes:
         return None
     data: dict[str, list[tuple[str, float, float]]] = {}

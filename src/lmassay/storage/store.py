@@ -126,8 +126,11 @@ class Spending:
     """The tokens and the cost of answers of a model behind an API."""
 
     answers: int = 0
+    """The number of answers, without failed requests."""
     tokens_in: int = 0
+    """The number of tokens in the prompts."""
     tokens_out: int = 0
+    """The number of generated tokens."""
     usd: float | None = 0.0
     """The cost; None if the prices are unknown."""
 
@@ -145,7 +148,7 @@ class Spending:
 
 
 class Store(RowReader):
-    """A results folder. One process may write to a run; any number may read it.
+    """A results folder. Only one process at a time may write to a run; any number of processes may read it.
 
     Use it as a context manager: ``with Store(Path("results")) as store: …``.
     """
@@ -188,6 +191,7 @@ class Store(RowReader):
             self._insert_run(run, status)
 
     def _insert_run(self, run: NewRun, status: str) -> None:
+        """Insert a run with its digests. The caller must have begun a transaction."""
         record = {
             "id": run.id,
             "sweep": run.sweep,
@@ -278,7 +282,7 @@ class Store(RowReader):
             self.database.set_digest(run, digests.RECORD, record_digest(record))
 
     def set_results(self, run: str, results: Sequence[Result]) -> None:
-        """Store the results of a run, and how many rows they were computed from."""
+        """Store the results of a run, and the numbers of rows from which they were computed."""
         stored = json_without_keys(canonical([result.as_dict() for result in results]))
         with plain_errors(self.file), self.database.transaction():
             self.database.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
@@ -296,7 +300,7 @@ class Store(RowReader):
         records: dict[str, RunRecord] = {}
         for stored in stored_records:
             record = self._verified_record(stored)
-            # A damaged file may have a run twice.
+            # A damaged file may contain a run twice. The undamaged record is used.
             if record.id not in records or records[record.id].status == DAMAGED:
                 records[record.id] = record
         lost = [lost_record(run, self.file) for run in stored_digests if run not in records]
@@ -598,7 +602,7 @@ class Store(RowReader):
         return len(damaged_rows) + examples_in_batches
 
     def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
-        """Yield each example's id with its requests and responses, as far as they are stored.
+        """Yield each example's id with its requests and responses. Those that are not stored are left out.
 
         The examples come in the order of the data. Examples in batches have an empty list, because no requests were
         sent for them.
@@ -618,7 +622,7 @@ class Store(RowReader):
             self.check_counts(run)
 
     def exchanges_of(self, run: str, example_id: str) -> list[tuple[dict[str, Any], Response]]:
-        """Return the requests of one example and the responses to them, as far as they are stored."""
+        """Return the requests of one example with the responses to them. Those that are not stored are left out."""
         pairs: list[tuple[dict[str, Any], Response]] = []
         with self.reading(run):
             for key in self._response_keys(run, example_id):
@@ -635,7 +639,7 @@ class Store(RowReader):
         return pairs
 
     def damage_of_answers(self, run: str) -> DamageError | None:
-        """Verify the answers that a run used, as far as they are stored; return the first damage, or None."""
+        """Verify all stored answers that a run used; return an error about the first damage, or None."""
         try:
             with self.reading(run):
                 keys = self._all_response_keys(run)

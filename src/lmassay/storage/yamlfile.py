@@ -16,28 +16,30 @@ from lmassay.storage.file_names import spelled_on_disk
 from lmassay.storage.files import record_read
 
 Lines = Mapping[str, Sequence[tuple[int, str]]]
-"""Path of a key → the lines in which it occurs, each with the value there.
+"""A dict from the path of a key to the lines in which the key occurs, each with its value there.
 
-A key inside a list is found both with the index of its item, ``patterns[1].words``, and without, ``patterns.words``.
+A key inside a list has two paths: with the index of its item, ``patterns[1].words``, and without, ``patterns.words``.
 """
 
 _MAX_CHARACTERS = 10_000_000
-# A few lines of YAML with anchors can stand for billions of values, and deep nesting exhausts Python's stack.
+# These limits are necessary because a few lines of YAML with anchors can expand to billions of values, and because deep
+# nesting exhausts Python's stack.
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
-# YAML's names of scalar types, in the words of messages.
+# The words that messages use for YAML's types of scalars.
 _SCALARS = {"timestamp": "date", "int": "whole number", "float": "number", "bool": "truth value"}
 _MAX_SHOWN_TEXT = 60
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a text comes from. Only the lines of a file are named in messages."""
+    """Where a YAML text comes from: a file or the command line. Messages name lines only for a file."""
 
     name: str
     is_file: bool
 
     def at(self, line: int) -> str:
+        """Return the location of a line for messages."""
         if self.is_file:
             return f"{self.name}, line {line}"
         return self.name
@@ -54,11 +56,12 @@ class YamlFile:
     """Paths of the keys whose values come from the command line."""
 
     def locate(self, message: str, key: str = "") -> str:
-        """Put file and line in front of a message that begins with the path of a key, or the option that has set it.
+        """Put the location in front of a message that begins with the path of a key.
 
-        ``key`` is for a message about a part of what that key holds; the line is then that of ``key``.
+        The location is the file and the line, or ``--set`` if the value comes from the command line. If the message
+        begins with something else, ``key`` is the path of the key whose line is meant.
         """
-        # The longest first: an option may have set a part of what another one has set.
+        # The longest path first, because one option may have set a part of a value that another option has set.
         for overridden in sorted(self.overridden, key=len, reverse=True):
             if re.match(rf"{re.escape(overridden)}(?=[.:\[]|$)", key or message):
                 if message.startswith(f"{overridden}:"):
@@ -82,7 +85,7 @@ class YamlFile:
         while key and key not in self.lines:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         occurrences = self.lines[key] if key else ()
-        # If the message repeats the wrong value, only the lines with this value are meant.
+        # If the message quotes the wrong value, only the lines with this value are meant.
         lines = [line for line, value in occurrences if value and f"(got {value})" in message]
         if not lines:
             lines = [line for line, _ in occurrences]
@@ -117,7 +120,7 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
 
 def _similar_file(path: Path) -> str:
     """Suggest a configuration with a similar name, or how to write one."""
-    # Without the suffixes, which make all names similar.
+    # The suffixes are not compared, because they make all names similar.
     name_of_stem: dict[str, str] = {}
     if path.parent.is_dir():
         name_of_stem = {file.stem: file.name for file in path.parent.glob("*.y*ml")}
@@ -137,6 +140,7 @@ def read_brackets(text: str, source: str) -> Any:
 
 
 def _read(text: str, source: _Source) -> tuple[Any, Lines]:
+    """Parse a YAML text, and return its value with the lines of its keys. Raises ConfigError if it is not valid."""
     try:
         if yaml.__with_libyaml__:
             try:
@@ -144,8 +148,8 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
                 _refuse_deep_nesting(text, source)
                 return _loaded(yaml.CSafeLoader(text), source)
             except (yaml.YAMLError, UnicodeEncodeError):
-                # The messages of the Python loader are worded differently, and explained in more places online. It
-                # also has one for half of a surrogate pair, which the C loader cannot encode.
+                # Try again with the Python loader, because more explanations of its messages can be found online. It
+                # also has a message about half of a surrogate pair, which the C loader cannot encode.
                 pass
         return _loaded(yaml.SafeLoader(text), source)
     except yaml.reader.ReaderError as error:
@@ -187,12 +191,12 @@ def _nested_too_deeply(source: _Source) -> ConfigError:
 
 
 def _loaded(loader: yaml.SafeLoader | yaml.CSafeLoader, source: _Source) -> tuple[Any, Lines]:
-    """Return what a text means and the lines of its keys."""
+    """Return the value of a YAML text and the lines of its keys."""
     try:
         node = loader.get_single_node()
         if node is None:
             return None, {}
-        # First, because this refuses what would exhaust the memory.
+        # This comes first, because it raises an error for values that would exhaust the memory.
         lines = _lines(node, source)
         return loader.construct_document(node), lines
     finally:
@@ -200,7 +204,10 @@ def _loaded(loader: yaml.SafeLoader | yaml.CSafeLoader, source: _Source) -> tupl
 
 
 def _lines(root: yaml.Node, source: _Source) -> Lines:
-    """Return the lines and values of all keys. Refuses nesting and anchors that would exhaust the memory."""
+    """Return the lines and values of all keys.
+
+    Raises ConfigError for nesting and anchors that would exhaust the memory.
+    """
     lines: dict[str, list[tuple[int, str]]] = {}
     scalars = yaml.constructor.SafeConstructor()
     # Each node with its path, with and without the indexes of list items: `patterns[1].words` and `patterns.words`.
@@ -236,7 +243,10 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
 
 
 def _scalar(constructor: yaml.constructor.SafeConstructor, node: yaml.Node, source: _Source) -> Any:
-    """Return the value of a scalar. Refuses what looks like a date but is not one, and a tag that does not fit."""
+    """Return the value of a scalar.
+
+    Raises ConfigError if it looks like a date but is not one, or if it does not have the type that its tag names.
+    """
     try:
         return constructor.construct_object(node)
     except (ValueError, AttributeError, LookupError):
@@ -248,7 +258,10 @@ def _scalar(constructor: yaml.constructor.SafeConstructor, node: yaml.Node, sour
 
 
 def _entries(node: yaml.MappingNode, source: _Source) -> Iterator[tuple[str, int, yaml.Node]]:
-    """Yield the name, line and value of each key of a mapping. A key must be a text and occur once."""
+    """Yield the name, line and value of each key of a mapping.
+
+    Raises ConfigError if a key is not a text, or if it occurs twice.
+    """
     first_lines: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1

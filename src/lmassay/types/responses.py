@@ -34,8 +34,8 @@ class Candidate:
     """The score of one word in a blank."""
 
     logprob: float | None
-    """The natural log-probability; None if the word cannot be scored because it is not a single token (and the request
-    did not allow for several)."""
+    """The natural log-probability; None if the word cannot be scored, for example because it is not a single token and
+    the request did not set ``multi_token``."""
     rank: int | None = None
     """The number of tokens in the vocabulary that are more probable."""
     mass_above: float | None = None

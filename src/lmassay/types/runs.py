@@ -52,7 +52,7 @@ class Provenance:
     """The evaluation to which the task belongs. Empty if it belongs to none; None for runs of early versions, which did
     not record it."""
     base_task: str = ""
-    """The task of the evaluation that was run. If the run's task is a plug-in that extends it, this is the original."""
+    """The name of the evaluation's own task that the run's task is or extends (if it is a plug-in)."""
     base_label: str = ""
     """The run's label without the options that the sweep varies; empty in runs of early versions."""
     design: Design = field(default_factory=Design)
@@ -217,7 +217,7 @@ class RunRecord:
 
     @property
     def base_task(self) -> str:
-        """The task of the evaluation that was run. If the run's task is a plug-in that extends it, the original task.
+        """The name of the evaluation's own task that the run's task is or extends (if it is a plug-in).
 
         For tasks that do not belong to an evaluation, and for runs of early versions, it is the run's own task.
         """

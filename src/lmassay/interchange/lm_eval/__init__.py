@@ -1,1 +1,1 @@
-"""Sample logs of lm-evaluation-harness: reading them, writing them, and what is added so that a run can be restored."""
+"""Reads and writes sample logs of lm-evaluation-harness, with additional fields from which a run can be restored."""

@@ -1,9 +1,10 @@
-"""A run as sample logs of lm-evaluation-harness: ``FOLDER/<model>/samples_<task>_<time>.jsonl`` and the totals.
+"""Writes a run as sample logs of lm-evaluation-harness.
 
-An evaluation may define how its samples look: minimal pairs become BLiMP's tasks, one file per paradigm. Other runs of
-generated text or log-probabilities become logs in a general form. Each sample and the totals have an additional field
-``lmassay``, with what `lmassay import` needs to restore the run. Examples with errors or without a score are not
-samples; the totals list them.
+The files are ``FOLDER/<model>/samples_<task>_<time>.jsonl`` and the totals, ``results_<time>.json``. An evaluation may
+define the form of its samples: minimal pairs become BLiMP's tasks, with one file per paradigm. Other runs with
+generated text or log-probabilities are written in a general form. Each sample and the totals have an additional field
+``lmassay``, from which `lmassay import` can restore the run. Examples with errors or without a score do not become
+samples; they are listed in the totals.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from lmassay.types.controls import escape_controls_in_json
 
 # The version of the harness whose format is written.
 FORMAT = "0.4.13"
-# The harness's name for "the answer as it is".
+# The harness's name for the filter that leaves the answer unchanged.
 _FILTER = "none"
-# lmassay does not record whether an answer was also the greedy one.
+# The value for "was this the greedy choice?", which lmassay does not record.
 GREEDY = "None"
 
 Sample = dict[str, Any]
@@ -42,15 +43,17 @@ Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
 
 @dataclass(frozen=True, slots=True)
 class ExportedLogs:
-    """The files of an export, and how many examples are samples or left out."""
+    """The files of an export, and the numbers of examples."""
 
     files: Sequence[Path]
     samples: int
+    """The number of examples that were written as samples."""
     left_out: int
+    """The number of examples that are only listed in the totals."""
 
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
-    """Write the logs and totals of a run. Raises UserError if the format has no place for the answers of this run."""
+    """Write the logs and totals of a run. Raises UserError if the format cannot represent any answer of this run."""
     logs: dict[str, list[Sample]] = {}
     unlogged: list[UnloggedExample] = []
     if export_of(record).has_logs:
@@ -79,10 +82,10 @@ def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
 
 
 def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], list[UnloggedExample]]:
-    """The samples of each log, and the examples that are in none."""
+    """A dict from log to its samples, and the examples that are in no log."""
     logs: dict[str, list[Sample]] = {}
     unlogged: list[UnloggedExample] = []
-    # Names are made unique here, because file names and the keys of the totals must agree.
+    # Names are made unique here, because they are used both as file names and as keys of the totals.
     task_names = TaskNames()
     export = export_of(record)
     cluster = record.design.cluster
@@ -99,7 +102,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
                 parts = _general_sample(row, exchanges, reported_metrics)
             else:
                 parts = export.log_sample(row)
-        # The example has an error or no score, or it was stored without its requests.
+        # No parts: the example has an error or no score, or it was stored without its requests.
         if parts is None:
             unlogged.append(_unlogged_example(task, doc, target, row))
             continue
@@ -111,7 +114,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
 
 
 def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Exchanges]]:
-    # Both are read in the order of the data, one example at a time: a run may be larger than memory.
+    # Both are read in the order of the data, one example at a time, because a run may be larger than memory.
     rows = store.rows(record.id)
     exchanges_of_rows = store.requests_and_responses(record.id)
     for row, (example, exchanges) in zip(rows, exchanges_of_rows, strict=True):
@@ -148,7 +151,8 @@ def _general_sample(row: Row, exchanges: Exchanges, reported_metrics: set[str]) 
     if not requests:
         return None
     metrics: dict[str, float] = {}
-    # Scores without a result in the run are codes or parts of a metric. The harness would average them as metrics.
+    # Scores for which the run has no result, such as codes or parts of a metric, are stored separately, because the
+    # harness would average them like metrics.
     other_scores: dict[str, float] = {}
     for name, value in row.score.values.items():
         is_reported = name in reported_metrics or not reported_metrics
@@ -227,7 +231,7 @@ def _totals(
         configs[task] = {"task": task, "output_type": _output_type(samples)}
         higher_is_better[task] = {metric: metric_of(record, metric).better == "higher" for metric in metrics}
         sample_counts[task] = {"original": len(samples) + unlogged_counts[task], "effective": len(samples)}
-        # The same formula as in the harness, so that its tools recognise the same task.
+        # The hash is computed as in the harness, so that its tools recognise the same task.
         hashes = [sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"] for sample in samples]
         task_hashes[task] = _hash("".join(hashes))
     return {
@@ -255,10 +259,10 @@ def _totals(
 
 
 def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole: bool) -> dict[str, Any]:
-    """Mean and standard error of each metric under the keys of the harness.
+    """The mean and standard error of each metric under the keys of the harness.
 
-    If a result of the run is not a mean, the run's own number is given instead. This is possible only if ``is_whole``:
-    the log contains the whole run, and is not one of several.
+    If a result of the run is not a mean, the value of the run is used instead. This is possible only with ``is_whole``,
+    that is if the log contains the whole run and is not one of several.
     """
     means: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
     cluster = record.design.cluster
@@ -272,8 +276,11 @@ def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole:
             if metric not in sample["metrics"]:
                 continue
             values.append(sample[metric])
-            # Without clusters, every document is one.
-            clusters.append(sample[METADATA_KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]))
+            if cluster:
+                clusters.append(sample[METADATA_KEY]["groups"].get(cluster, ""))
+            else:
+                # Without clusters, every document is its own cluster.
+                clusters.append(str(sample["doc_id"]))
         mean, error = _mean_and_error(values, clusters)
         means[f"{metric},{_FILTER}"] = mean
         means[f"{metric}_stderr,{_FILTER}"] = error
@@ -306,7 +313,7 @@ def _mean_and_error(values: Sequence[float], clusters: Sequence[str]) -> tuple[f
         deviations[cluster] = deviations.get(cluster, 0.0) + (value - mean) / len(values)
     count = len(deviations)
     if count < 2:
-        # As the harness writes it.
+        # The harness writes "N/A" if there is no standard error.
         return mean, "N/A"
     sum_of_squares = sum(deviation * deviation for deviation in deviations.values())
     variance = sum_of_squares * count / (count - 1)
@@ -343,7 +350,7 @@ def _no_logs_reason(store: Store, record: RunRecord) -> str:
 
 
 def _task_name(record: RunRecord) -> str:
-    # \W keeps the letters of all scripts; otherwise all labels in, say, Korean would get the same name.
+    # Letters of all scripts are kept (\W does not match them); otherwise, all Korean labels would get the same name.
     label = re.sub(r"[\W_]+", "-", record.label).strip("-")
     return f"lmassay_{record.task}_{label}"
 
@@ -360,7 +367,7 @@ def _json_line(sample: Sample) -> str:
     return escape_controls_in_json(json.dumps(sample, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
-# --- file names: as the harness makes them, valid on every file system, all different ---------------------------------
+# --- file names: in the form of the harness, valid on every file system, and unique -----------------------------------
 
 
 class TaskNames:
@@ -371,7 +378,7 @@ class TaskNames:
         self._taken: set[str] = set()
 
     def of(self, task: str) -> str:
-        """The name of a task; two tasks never get the same one."""
+        """The safe name of a task. Two tasks never get the same one."""
         if task not in self._names:
             self._names[task] = self._free(safe_name(task))
         return self._names[task]
@@ -387,9 +394,9 @@ class TaskNames:
 
 
 def stamp(moment: datetime, run: str) -> str:
-    """The time in file names. Runs record it in seconds; the microseconds are computed from the run's id.
+    """The time in file names. Runs record it in seconds, so the microseconds are computed from the run's id.
 
-    Two runs that end in the same second get different files, and a run that is exported again gets the same names.
+    So two runs that end in the same second get different names, and a run that is exported again gets the same names.
     """
     microseconds = int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) % 1_000_000
     return moment.replace(microsecond=microseconds).strftime("%Y-%m-%dT%H-%M-%S.%f")

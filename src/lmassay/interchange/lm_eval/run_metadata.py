@@ -1,8 +1,8 @@
-"""What `lmassay export` adds to the totals of a log, so that `lmassay import` can restore the run.
+"""The metadata that `lmassay export` adds to the totals of a log, so that `lmassay import` can restore the run.
 
-A log contains requests and answers. The rest of a run is written under the key ``lmassay`` of ``results_<time>.json``:
-its headline metrics, how metrics are combined, what they depend on, and the examples without a score, which are not in
-the log.
+A log contains requests and answers. Everything else is written under the key ``lmassay`` of ``results_<time>.json``:
+the run's headline metrics, how metrics are combined, its signature, and the examples that are not in the log because
+they have no score.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ from lmassay.errors import DataError
 from lmassay.types import Combination, Example, LogProbs, Request, RunRecord, Score, SourceLocation, canonical
 
 METADATA_KEY = "lmassay"
-# The id of an example that stands for everything an interrupted run did not reach.
+# The id of an additional example that stands for all examples that an interrupted run did not reach. The id is stored,
+# so its text must not change.
 UNFINISHED = "what the run did not come to"
 _ENDED_STATUSES = ("done", "incomplete")
-# Parts of the signature that an imported run sets for itself.
+# Parts of the signature that are not imported, because an imported run has its own.
 _SET_BY_IMPORT = ("lmassay", "task", "model", "limit", "seed", "ci", "logged", "filter", "imported", "shots")
 
 
 @dataclass(frozen=True, slots=True)
 class UnloggedExample:
-    """An example that is not in the log of its run: it has an error, or has no score for the reasons given."""
+    """An example that is not in the log of its run, because it has an error or no score."""
 
     task: str
-    """The log that would contain it."""
+    """The task whose log would contain it."""
     id: str
     doc: Mapping[str, Any]
     target: str
     groups: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    """The error; empty if the example is unscored."""
     unscored: Mapping[str, str] = field(default_factory=dict)
+    """A dict from metric to the reason why the example has no score."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """The run that a log was exported from; empty for a log that the harness wrote.
+    """Metadata of the run from which a log was exported; empty for a log that the harness wrote.
 
     The names of the fields are keys of the exported file.
     """
@@ -51,20 +54,22 @@ class RunMetadata:
     signature: str = ""
     status: str = "done"
     note: str = ""
-    """Why the run is not done, if it is not."""
+    """If the run is not done, the reason."""
     user_note: str = ""
     tags: Sequence[str] = ()
     headline: Sequence[str] = ()
     combinations: Mapping[str, Combination] = field(default_factory=dict)
     depends_on: Mapping[str, str] = field(default_factory=dict)
-    """What the scores depend on: the signature without model, seed and the like."""
+    """The parts of the signature without model, seed and others that an imported run has itself."""
     not_carried: Sequence[str] = ()
-    """Metrics that a log cannot restore, because they are neither means over examples nor combined from such means."""
+    """Metrics that cannot be restored from a log, because they are neither means over examples nor combinations of such
+    means."""
     left_out: Sequence[UnloggedExample] = ()
+    """The examples that are not in the log."""
 
 
 def metadata_of(record: RunRecord, metrics: Sequence[str], unlogged: Sequence[UnloggedExample]) -> dict[str, Any]:
-    """The metadata of a run as JSON; ``metrics`` are those that its logs contain."""
+    """Return the metadata of a run as plain JSON; ``metrics`` are those that its logs contain."""
     combinations = dict(record.design.combinations)
     not_carried: dict[str, None] = {}
     for result in record.results:
@@ -90,19 +95,20 @@ def metadata_of(record: RunRecord, metrics: Sequence[str], unlogged: Sequence[Un
 
 
 def read_metadata(value: Any, task: str, tasks: Sequence[str], path: Path) -> RunMetadata:
-    """Read the metadata in a results file, as far as it is about ``task``, one of the ``tasks`` of the file.
+    """Read the part of the metadata in a results file that concerns ``task``, which is one of the file's ``tasks``.
 
-    It is empty if the file has none. ``path`` is the file, for error messages.
+    ``value`` is the parsed metadata; if the file has none, the result is empty. ``path`` is the file, for messages.
     """
     from pydantic import ValidationError
 
     if value is None:
         return RunMetadata()
     try:
-        # Raises ValueError for a NaN, which would end up in the results.
+        # Only to raise ValueError for a NaN, which would otherwise get into the results.
         canonical(value)
         metadata: RunMetadata = _validator().validate_python(value)
-        # Everything except the examples ends up in names and signatures, where a lone surrogate cannot be written.
+        # Only to raise an error for a lone surrogate, which cannot be written: everything except the examples becomes a
+        # part of names and signatures.
         json.dumps(asdict(replace(metadata, left_out=())), ensure_ascii=False).encode()
         for metric, combination in metadata.combinations.items():
             if not combination.terms:
@@ -113,7 +119,7 @@ def read_metadata(value: Any, task: str, tasks: Sequence[str], path: Path) -> Ru
         raise DataError(f"{path}: {key}: {first['msg']}; export the run again") from None
     except ValueError as error:
         raise DataError(f"{path}: {METADATA_KEY}: {error}; export the run again") from None
-    # A log without samples is not written, so the examples of its task are listed with any other log.
+    # For a task without any sample, no log is written, so its examples are listed with every other log.
     unlogged = [example for example in metadata.left_out if example.task == task or example.task not in tasks]
     return replace(metadata, left_out=unlogged)
 
@@ -129,9 +135,9 @@ def _validator() -> Any:
 class UnloggedExamples:
     """The examples of a run that its logs do not contain.
 
-    An imported run must end with the same errors and the same unscored examples as the original, so it includes these
-    examples. For an example with an error, it sends a request that the log cannot answer, which is an error again. An
-    unscored example needs no request.
+    An imported run must have the same errors and the same unscored examples as the original, so it includes these
+    examples. For an example with an error, it sends a request to which the log has no answer, so that the result is an
+    error again. An unscored example needs no request.
     """
 
     def __init__(self, metadata_of_logs: Sequence[RunMetadata]) -> None:
@@ -153,7 +159,7 @@ class UnloggedExamples:
         return example_id in self._by_id or example_id == UNFINISHED
 
     def require_apart(self, logged: Iterable[str]) -> None:
-        """Refuse metadata that lists an example which is in a log."""
+        """Raise DataError if one of the examples is also in a log."""
         for example_id in logged:
             if example_id in self:
                 raise DataError(
@@ -169,19 +175,19 @@ class UnloggedExamples:
         return f"the logged run is {self._unfinished.status}{note}; the log contains what it had done by then"
 
     def last(self) -> list[Example]:
-        """The example that stands for everything an interrupted run did not reach; it comes after all others."""
+        """For an interrupted run, the additional last example that stands for all examples it did not reach."""
         if self.unfinished_reason:
             return [Example(UNFINISHED, {})]
         return []
 
     def requests(self, example_id: str) -> Sequence[Request]:
-        """A request that the log cannot answer, if the example has an error; no request if it is unscored."""
+        """If the example has an error, a request to which the log has no answer; if it is unscored, no request."""
         if example_id != UNFINISHED and not self._by_id[example_id].error:
             return []
         return [LogProbs("", "", location=SourceLocation(METADATA_KEY, example_id))]
 
     def score(self, example_id: str) -> Score:
-        """The score of an unscored example: the reasons why it has none."""
+        """The score of an unscored example, which contains only the reasons why there is none."""
         return Score(unscored=self._by_id[example_id].unscored)
 
     def error(self, example_id: str) -> str:

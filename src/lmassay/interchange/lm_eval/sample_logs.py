@@ -1,8 +1,10 @@
-"""Sample logs of lm-evaluation-harness (``--log_samples``), read strictly: one JSON object per document and filter.
+"""Reads the sample logs that lm-evaluation-harness writes with ``--log_samples``.
 
-``samples_<task>_<time>.jsonl`` has the documents with requests and answers; ``results_<time>.json`` next to it has the
-totals and the model. The format is that of version 0.4.13. Logs of earlier 0.4 versions, which wrote arguments as lists
-and had no list of metrics, can be read as well.
+``samples_<task>_<time>.jsonl`` has one JSON object, a *sample*, for each document (in lmassay: example) and filter,
+with its requests and answers. A *filter* of the harness extracts the answer from the generated text.
+``results_<time>.json`` in the same folder is called the *totals* here: it has the mean scores and the model. The format
+is that of version 0.4.13. Logs of earlier 0.4 versions, which wrote arguments as lists and had no list of metrics, can
+be read as well.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _OTHER_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LogSample:
-    """One document of a log with its requests and answers."""
+    """A sample: one document of a log with its requests, answers and scores."""
 
     file: Path
     line: int
@@ -44,13 +46,13 @@ class LogSample:
     doc: Mapping[str, Any]
     target: str
     requests: Sequence[Sequence[Any]]
-    """Per request: context and continuation, or prompt and generation options."""
+    """For each request: context and continuation, or prompt and generation options."""
     answers: Sequence[Any]
-    """Per request, after the filter: a text, or a log-likelihood and whether it was the greedy choice."""
+    """For each request, after the filter: a text, or a log-likelihood and whether it was the greedy choice."""
     filter: str
     metrics: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What `lmassay export` adds to a sample, so that the run can be restored."""
+    """The fields that `lmassay export` adds to a sample, so that the run can be restored."""
 
     @property
     def where(self) -> str:
@@ -73,7 +75,7 @@ class LogSample:
         """The generated answer to each request; None if the answers are not texts."""
         texts = []
         for answer in self.answers:
-            # A filter that keeps several generations per request writes a list; the first one counts.
+            # A filter that keeps several generated texts per request writes a list, of which the first is used.
             text = answer[0] if isinstance(answer, list) and answer else answer
             if not isinstance(text, str):
                 return None
@@ -105,7 +107,7 @@ class SampleLog:
 
 @dataclass(frozen=True, slots=True)
 class LogTotals:
-    """What a results file says about one task and the model; empty where it says nothing."""
+    """What a results file contains about one task and the model. Fields without information are empty."""
 
     path: Path
     model: str
@@ -117,19 +119,22 @@ class LogTotals:
     measured: int | None
     """The number of scored documents, from ``sample_len``: fewer than ``documents`` if --samples selected some."""
     means: Mapping[str, float]
+    """A dict from metric to its mean."""
     identity: Mapping[str, str]
+    """The fields that identify the model's weights: its revision, commit and data type, if they are known."""
     shots: int | None
     """The number of examples in each prompt, from ``n-shot``."""
     metadata: RunMetadata
 
 
 def read_log(path: Path, filter_name: str = "", task: str = "") -> SampleLog:
-    """Read the samples of a log under one filter; an error names the first line that cannot be used.
+    """Read the samples of a log under one filter. Raises DataError with the first line that cannot be used.
 
     ``task`` is the name of the harness's task; by default, it is taken from the file name.
     """
     require_file(path, "samples")
-    # The state before the file is read: if the file changes in the meantime, the next call reads it again.
+    # The cache key below has the state before the file is read: if the file changes in the meantime, the next call
+    # reads it again.
     state = path.stat()
     return _read_log(path, filter_name, task or task_of(path), (state.st_mtime_ns, state.st_size))
 
@@ -161,7 +166,7 @@ def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> Sa
 
 
 def task_of(path: Path) -> str:
-    """The task that the harness names in the file name.
+    """The name of the task, which is a part of the file name.
 
     >>> task_of(Path("samples_blimp_adjunct_island_2026-01-31T09-30-00.123456.jsonl"))
     'blimp_adjunct_island'
@@ -173,7 +178,7 @@ def task_of(path: Path) -> str:
 
 
 def find_totals(path: Path) -> Path | None:
-    """The results file that was written together with a sample log, if it is still next to it."""
+    """The results file that was written together with a sample log, if it is still in the same folder."""
     stamp = path.stem.rpartition("_")[2]
     totals = path.with_name(f"results_{stamp}.json")
     if totals.is_file():
@@ -182,7 +187,7 @@ def find_totals(path: Path) -> Path | None:
 
 
 def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
-    """Read what a results file says about a task."""
+    """Read what a results file contains about a task under one filter."""
     require_file(path, "results")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -223,7 +228,7 @@ def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
 
 
 def require_whole(log: SampleLog, totals: LogTotals) -> None:
-    """Refuse a log with fewer or more documents than were evaluated: its scores would differ from the totals."""
+    """Raise DataError if a log has not as many documents as were evaluated: its scores would differ from the totals."""
     count = len(log.samples)
     if totals.documents is not None and count not in (totals.documents, totals.measured):
         raise DataError(
@@ -247,7 +252,7 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        # Not ``line``: the position is counted without a byte order mark.
+        # ``error.object`` instead of ``line``, because the position is counted without the byte-order mark.
         byte = error.object[error.start]
         raise DataError(f"{where}: byte 0x{byte:02x} is not UTF-8; {_HINT}") from None
     except (ValueError, RecursionError) as error:
@@ -258,6 +263,7 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _sample(path: Path, line: int, row: Mapping[str, Any]) -> LogSample:
+    """Check a line of a log, which is a JSON object, and return it as a sample."""
     where = f"{path}, line {line}"
     for name in _REQUIRED_KEYS:
         if name not in row:
@@ -290,7 +296,7 @@ def _requests(arguments: Any, where: str) -> list[list[Any]]:
     entries = list(arguments.values()) if isinstance(arguments, dict) else arguments
     if not isinstance(entries, list):
         raise DataError(f"{where}: 'arguments' must be an object or a list; {_HINT}")
-    # All choices of a question share one context; it is kept in memory once.
+    # All choices of a question have the same context, so it is kept in memory only once.
     shared_texts: dict[str, str] = {}
     requests = []
     for entry in entries:
@@ -305,9 +311,10 @@ def _requests(arguments: Any, where: str) -> list[list[Any]]:
 
 
 def by_id(identified: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSample]:
-    """Samples by the id of their example, from (id, number of the document, sample).
+    """A dict from the id of an example to its sample.
 
-    If several samples have the same id, all but the first get their number as a suffix.
+    ``identified`` has tuples of an id, the number of the document, and the sample. If several samples have the same id,
+    the number is appended to the ids of all but the first.
     """
     samples: dict[str, LogSample] = {}
     for example_id, number, sample in identified:
@@ -319,7 +326,7 @@ def by_id(identified: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSamp
 
 
 def requests_digest(samples: Sequence[LogSample]) -> str:
-    """A digest of everything that was sent to the model, for the signature of an imported run."""
+    """The digest of all requests to the model, for the signature of an imported run."""
     requests = []
     for sample in samples:
         requests.append([plain_json(list(request)) for request in sample.requests])
@@ -327,7 +334,7 @@ def requests_digest(samples: Sequence[LogSample]) -> str:
 
 
 def is_finite(value: float) -> bool:
-    """Whether a number from a file can be used; JSON allows whole numbers that are too large for a float."""
+    """Whether a number from a file is finite as a float; JSON allows integers that are too large."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -335,7 +342,7 @@ def is_finite(value: float) -> bool:
 
 
 def shortened(value: Any) -> str:
-    """A value for an error message, without secrets, cut if it is long."""
+    """The text of a value for an error message: without secrets, and shortened if it is long."""
     return _SHORT_REPR.repr(value)
 
 
@@ -350,7 +357,7 @@ _SHORT_REPR = _ShortRepr()
 
 
 def plain_json(value: Any) -> Any:
-    """The same value with NaN and Infinity, which JSON does not have, replaced by their names."""
+    """The same value in which NaN and Infinity, which JSON does not have, are replaced by their names."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -383,11 +390,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value)
 
 
-# --- readers: logs that a task of an evaluation can score itself ------------------------------------------------------
+# --- readers: logs whose documents a task of an evaluation can score itself -------------------------------------------
 
 
 class LogReader(Protocol):
-    """Recognises logs that one of an evaluation's tasks can score; ``Evaluation.log_reader`` makes it."""
+    """Recognises logs that a task of an evaluation can score itself. ``Evaluation.log_reader`` creates one."""
 
     joins: bool
     """True if several such logs form one run; minimal pairs, for example, have a log for each construction."""
@@ -405,10 +412,10 @@ class LogReader(Protocol):
 
 
 def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
-    """The first reader that can read all of the logs; None if no evaluation has one."""
+    """The first evaluation's reader that can read all of the logs; None if there is none."""
 
     def reader_if_suitable(reader: LogReader) -> LogReader | None:
-        # The methods of the reader are called here, within call_hook, because they may fail as well.
+        # This function is called within call_hook, which handles errors, because the reader's methods may fail, too.
         can_take_all = reader.joins or len(logs) == 1
         if can_take_all and all(reader.reads(log) for log in logs):
             return reader

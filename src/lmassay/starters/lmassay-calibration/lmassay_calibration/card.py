@@ -1,4 +1,4 @@
-"""Calibration on the card: what it asks, and the one number it puts first."""
+"""Calibration on the card: the runs that the card starts, and the number that it shows first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _DATA = Path(__file__).parent / "card_data"
 
 
 def variants(size: str) -> list[CardVariant]:
-    """The same questions in every size: there are few enough."""
+    """The runs for a size of the card. All sizes use the same questions, because there are only a few."""
     task = {"name": "calibration", "data": "questions.jsonl"}
     return [CardVariant(frozenset({"logprobs"}), {"task": task}, _DATA)]
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The calibration error of the latest run."""
+    """The number that the card shows first: the calibration error of the latest run."""
     record = records[-1]
     result = record.result("ece")
     if result is None:

@@ -1,4 +1,4 @@
-"""``lmassay calibration``: the evaluation's own command, a click command like any of lmassay's."""
+"""``lmassay calibration``: a command of the evaluation, written with click like those of lmassay."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _CAPTION = (
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
-    """How well the confidence of each model matches its accuracy."""
+    """The section about these runs: how well the confidence of each model matches its accuracy."""
     lines = []
     figures = []
     for record, title in zip(records, short_run_titles(records), strict=True):
@@ -53,7 +53,10 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def reliability_diagram(store: Store, record: RunRecord, title: str) -> Figure | None:
-    """Accuracy by confidence: a calibrated model lies on the diagonal, an overconfident one below it."""
+    """A figure of accuracy by confidence: a calibrated model is on the diagonal, an overconfident one below it.
+
+    None if no answer has a confidence.
+    """
     confidences, correct = ScoreTable(store.score_rows(record.id)).together("confidence", "accuracy")
     if not len(confidences):
         return None
@@ -88,11 +91,14 @@ def reliability_diagram(store: Store, record: RunRecord, title: str) -> Figure |
 
 
 def texts(row: Row, _: Exchanges) -> NamedValues:
-    """The question with the probability of each choice."""
+    """The texts that the report shows for an example: the question with the probability of each choice."""
     shares = row.score.details.get("probabilities", ())
     choices = row.example.inputs.get("choices", ())
+    # An example with an error has no probabilities; then only the choices are shown.
     choices_with_shares = [f"{choice}: {share:.3f}" for choice, share in zip(choices, shares, strict=False)]
-    right = choices[row.example.reference] if isinstance(row.example.reference, int) and choices else None
+    right = None
+    if isinstance(row.example.reference, int) and choices:
+        right = choices[row.example.reference]
     return [
         ("question", row.example.inputs.get("question")),
         ("probabilities", "\n".join(choices_with_shares) or "\n".join(choices)),

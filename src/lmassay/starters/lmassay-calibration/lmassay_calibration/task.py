@@ -1,4 +1,4 @@
-"""Multiple-choice questions, answered by the probability of each choice."""
+"""The task: multiple-choice questions, which a model answers with the probability of each choice."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PROMPT = "Question: {question}\nAnswer:"
 class Calibration(Task):
     """Does the model know what it knows? ``data`` is a .jsonl file with ``question``, ``choices`` and ``answer``.
 
-    ``answer`` is the position of the right choice, counted from 0. ``prompt`` is the text before a choice;
-    ``{question}`` marks where the question goes. ``bins`` is the number of equal-width bins of the calibration error.
+    ``answer`` is the position of the right choice, counted from 0. ``prompt`` is the text before a choice, in which
+    ``{question}`` is replaced by the question. ``bins`` is the number of equal-width bins of the calibration error.
     """
 
     name = "calibration"
@@ -82,7 +82,7 @@ class Calibration(Task):
             value = expected_calibration_error(confidences, correct, self._bins)
             low, high = ece_interval(confidences, correct, settings, self._bins)
             results.append(Result("ece", OVERALL, value, low, high, n, n_error, n_unscored))
-        # With the bounds of a metric, its interval does not reach beyond them.
+        # With these bounds, no interval contains values that the metric cannot have.
         bounds = {metric.name: metric.bounds for metric in evaluation.metrics if metric.bounds is not None}
         return [*results, *mean_results(table, ["brier", "accuracy", "confidence"], settings, bounds=bounds)]
 
@@ -99,12 +99,12 @@ class Calibration(Task):
 
 
 def read_questions(path: Path) -> list[dict[str, Any]]:
-    """The questions of a file; the first line that is not a question is reported with its number."""
-    # Raises if the file is missing, empty or not UTF-8.
+    """Read the questions of a file. Raises DataError with the number of the first line that is not a question."""
+    # This raises DataError if the file is missing, empty or not UTF-8.
     open_text(path, "data")
     questions = []
-    # Editors on Windows put a byte-order mark at the beginning, which "utf-8-sig" leaves out. The stream ends lines at
-    # line breaks only; str.splitlines() would also split a text at its U+2028 or U+0085.
+    # Some editors write a byte-order mark at the beginning, which "utf-8-sig" removes. Iterating over the stream splits
+    # only at line breaks; str.splitlines() would also split a text that contains U+2028 or U+0085.
     with open_decoded(path, encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
@@ -125,7 +125,7 @@ def _read_question(line: str, where: str) -> dict[str, Any]:
     answer = row.get("answer")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(choice, str) for choice in choices):
         raise DataError(f"{where}: 'choices' must be a list of at least two texts")
-    # In Python, true and false are integers as well.
+    # In Python, bool is a subclass of int, but true and false are not positions.
     is_position = isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(choices)
     if not is_position:
         raise DataError(f"{where}: 'answer' must be the position of the right choice, 0 to {len(choices) - 1}")
