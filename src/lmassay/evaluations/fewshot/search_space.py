@@ -273,6 +273,7 @@ def takes_mapping(annotation: Any) -> bool:
 
 
 def _number(value: Any, key: str, is_whole: bool) -> float:
+    """A number of a range; a ConfigError if it is not one, or not a whole number where ``is_whole`` demands it."""
     if isinstance(value, str):
         # YAML 1.1 reads 1e-5 as text; only 1.0e-5 is a number there.
         with suppress(ValueError):

@@ -608,7 +608,7 @@ class FewShot(Task):
     def _method_identity(self, spec: Spec) -> dict[str, Any]:
         """What identifies a method in the key of a training.
 
-        These are its options without those that have their default, and whatever else its result depends on.
+        These are its options, except those with their default value, and everything else that its result depends on.
         """
         name, options = split_spec(spec, "task.method")
         factory = current_registry().get("method", name, self._base)

@@ -148,6 +148,7 @@ class _FewNluRun:
                 return self._train_and_write(plan, record, store)
 
     def _plan(self) -> Any:
+        """Plan the run. Errors name flags instead of keys of the configuration."""
         from lmassay.evaluations.fewshot.fewnlu.config import in_flags
         from lmassay.running.config import expand
         from lmassay.running.runner import plan

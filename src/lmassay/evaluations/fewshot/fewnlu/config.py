@@ -271,6 +271,7 @@ def _splits(flags: GivenFlags) -> dict[str, Any]:
 
 
 def _regime(flags: GivenFlags, patterns: list[int]) -> dict[str, Any]:
+    """The regime with its options."""
     name = flags["arch_method"]
     regime: dict[str, Any] = {"name": name, "repetitions": flags["repetitions"]}
     if flags["method"] != "sequence_classifier":
@@ -349,6 +350,7 @@ def _cached(flags: GivenFlags) -> str:
 
 
 def _check_family(flags: GivenFlags, model: str) -> None:
+    """Raise a ConfigError if --model_type is not the family of the model."""
     try:
         source = find_source(model, None, flags.base)
     except UserError as error:
@@ -390,7 +392,7 @@ def _note_unused(flags: GivenFlags) -> None:
     if flags["use_brother_fold_logits"] and arch in _GENERATIONS:
         flags.notes.append(
             "--use_brother_fold_logits: teachers from other splits were trained on dev examples of this split, so its "
-            "dev score is too good"
+            "dev score is too high"
         )
     if arch in JOINT_REGIMES:
         flags.notes.append(f"--arch_method {arch} is not part of FewNLU; its result is in the folder 'final'")

@@ -57,6 +57,7 @@ class Pet(Training):
         return super().restore(inputs, folder)
 
     def _with_mlm_loss(self, learner: Learner, net: Network, reading: Reading, inputs: TrainingInputs) -> WithMlmLoss:
+        """The learner with the loss of masked language modelling on the unlabeled examples."""
         items = learner.encode(inputs.unlabeled, training=False)
         net.check_lengths(items)
         # FewNLU takes one batch of unlabeled examples per micro-batch, we take one per update.

@@ -192,6 +192,7 @@ class ProtocolVerdict:
 
 def selection_score(metrics: Mapping[str, float]) -> float | None:
     """The score by which trainings and configurations are selected: the mean of the task's metrics; None without any.
+
     >>> selection_score({"acc": 0.75, "f1-macro": 0.5})
     0.625
     """

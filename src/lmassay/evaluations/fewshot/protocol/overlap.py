@@ -6,6 +6,7 @@ have in common. Anything else that differs between trainings, such as the order 
 smaller, so an interval that is computed from this correlation is too wide rather than too narrow.
 
 The correlations by strategy, where "ratio" is the share of the examples that is trained on and K the number of splits:
+
 ====================== ============================ ==========================
 strategy               of test scores               of dev scores
 ====================== ============================ ==========================
@@ -31,6 +32,7 @@ from lmassay.types import Replicates
 
 def train_correlation(strategy: str, k: int, ratio: float) -> float:
     """The correlation between the test scores of two splits.
+
     >>> train_correlation("multi_splits", 4, 0.5), round(train_correlation("cross_validation", 4, 0.5), 3)
     (0.5, 0.667)
     """

@@ -111,6 +111,7 @@ def merged_logits(teachers: Sequence[Teacher], reduction: Reduction = "mean") ->
 
 
 def _stacked(teachers: Sequence[Teacher]) -> Floats:
+    """The logits of all teachers: teachers × examples × labels; a DataError if they do not fit together."""
     shapes = {np.shape(teacher.logits) for teacher in teachers}
     if len(shapes) != 1 or len(next(iter(shapes))) != 2:
         raise DataError(f"teachers must give one row per example for the same examples, not {sorted(shapes)}")

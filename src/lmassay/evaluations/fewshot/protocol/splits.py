@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Pairs = Literal["all", "cloze", "classifier"]
 """How WSC's pairs of a right and a wrong referent are used; see ``make_splits``."""
+
 # FewNLU's own names, the paper's abbreviations, and other common spellings.
 ALIASES = {
     "fix_setting": "fixed",
@@ -179,6 +180,7 @@ def make_splits(
 
 
 def _check_options(name: str, k: int, ratio: float, pairs: str) -> None:
+    """Raise a ConfigError for options with which nothing can be divided."""
     if k < 1:
         raise ConfigError(f"k={k}: there must be at least one split")
     if name == "cross_validation" and k == 1:
@@ -195,6 +197,7 @@ def _check_options(name: str, k: int, ratio: float, pairs: str) -> None:
 
 
 def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> None:
+    """Raise an error if there are too few groups (``n``) for the strategy and its options."""
     if n_examples == 0:
         raise DataError("there is no labelled example to split")
     if name == "fixed":
@@ -207,7 +210,7 @@ def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> N
     if name == "cross_validation":
         max_folds = n
     elif name == "mdl":
-        # mdl validates only on the second half
+        # MDL validates only on the second half of the groups.
         max_folds = n - n // 2
     if max_folds is not None and k > max_folds:
         raise ConfigError(f"k={k} folds of '{name}' need as many groups to validate on, but there are {max_folds}")

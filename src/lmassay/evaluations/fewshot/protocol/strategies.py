@@ -62,6 +62,7 @@ def shares(strata: Sequence[str], number: int) -> dict[str, int]:
     """Distribute ``number`` over the strata in proportion to their sizes, by the largest remainder method.
 
     Of strata with the same remainder, the rarer one comes first.
+
     >>> shares(["a"] * 5 + ["b"] * 3, 4)
     {'a': 2, 'b': 2}
     """

@@ -185,8 +185,8 @@ def stability_note(strategy: Strategy) -> str:
     texts = [_origin_of_other_k(strategy)]
     if ranges:
         texts.append(
-            "Stability (lmassay's definition) is the highest minus the lowest test mean over K, in points; in "
-            f"parentheses, its average if splits differ by chance alone: {', '.join(ranges)}."
+            "Stability (lmassay's definition) is the highest minus the lowest test mean over K, in percentage points; "
+            f"in parentheses, its average if splits differ by chance alone: {', '.join(ranges)}."
         )
     return " ".join(text for text in texts if text)
 
@@ -258,7 +258,7 @@ def stability_table(study: Study) -> ProtocolTable | None:
             rows.append(_points_row(f"{name}, by chance", by_chance))
     if not rows:
         return None
-    title = "Stability (lmassay's definition): highest minus lowest test mean over K, in points"
+    title = "Stability (lmassay's definition): highest minus lowest test mean over K, in percentage points"
     return ProtocolTable(title, (*map(task_title, tasks), AVERAGE), tuple(rows))
 
 

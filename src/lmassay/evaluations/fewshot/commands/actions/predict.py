@@ -165,6 +165,7 @@ def _ending_of(stream_copy: Path) -> str:
 
 
 def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: str) -> None:
+    """Write the predictions in the format that has this ending."""
     if ending == ".jsonl":
         for prediction in rows:
             line = json.dumps(_as_json(prediction), ensure_ascii=False)

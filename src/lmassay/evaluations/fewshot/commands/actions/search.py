@@ -112,6 +112,7 @@ class _Search:
         return score
 
     def _plan(self, config: RunConfig) -> Plan:
+        """Plan a run; a mistake in its configuration is printed, and the trial has no score."""
         try:
             with plugin_output_to_stderr():
                 return with_values_in_label(runner.plan(config), self.searched_keys)
@@ -120,6 +121,7 @@ class _Search:
             raise _NoScoreError from error
 
     def _run(self, plan: Plan, count: str) -> float | None:
+        """Run a configuration; returns its score, or None if it has none. ``count`` is printed before messages."""
         title = f"{count} {plan.task.name}: {plan.title}"
         say(title)
         for note in plan.notes:
@@ -271,6 +273,7 @@ def _print_json_results(records: Sequence[RunRecord], best_run: RunRecord | None
 
 
 def _print_best(best: RunRecord, searched: _Search, n_runs: int) -> None:
+    """Print the best run with its scores, and how to find out whether dev scores can be trusted."""
     scores = []
     # The score that was searched for comes first; False sorts before True.
     for metric in sorted(best.design.headline, key=lambda metric: metric != SCORE):
