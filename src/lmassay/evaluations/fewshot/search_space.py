@@ -141,8 +141,8 @@ class _Decider:
     """Walks through the options of a plug-in and lets the sampler choose a value for each list and range.
 
     In all methods ``key`` is the key in the file, such as ``task.method.learning_rate``. ``name`` also says which entry
-    of a list it belongs to: ``task.method[0].learning_rate``. Under this name the sampler is asked, because the options
-    of different entries are chosen independently.
+    of a list it belongs to: ``task.method[0].learning_rate``. The sampler gets the name, because the options of
+    different entries are chosen independently.
     """
 
     base: Path

@@ -1,4 +1,4 @@
-"""``lmassay fewnlu``"""
+"""The command ``lmassay fewnlu``: it has FewNLU's command line and writes FewNLU's files."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def causal_words(task: NluTask, tokenizer: Any, pattern: int, opening: str = "")
 
 @dataclass
 class LabelWordRule:
-    """What a task with labels does with a gap of several tokens: the labels' words compete for it."""
+    """The rule for tasks with fixed labels: the words of the labels compete for the gap."""
 
     task: NluTask
     net: Network

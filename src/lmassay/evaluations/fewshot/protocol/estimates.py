@@ -75,7 +75,7 @@ def _square_root(value: float | Fraction) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
-    """One score per split, and what its interval needs."""
+    """One score per split, and what the interval of their mean depends on."""
 
     values: Sequence[float]
     correlation: float = 0.0

@@ -1,8 +1,8 @@
 """The strategies that divide groups of examples into train and dev. Each yields one ``Parts`` per split.
 
 "fixed", "dev32", "multi_splits", "cross_validation" and "mdl" work exactly as in FewNLU, including the order of random
-draws. The other three are described in the paper (Zheng et al. 2022, section 3.2) but not implemented in FewNLU; their
-docstrings say what they do here.
+draws. "bagging", "random" and "model_informed" are described in the paper (Zheng et al. 2022, section 3.2) but not
+implemented in FewNLU; their docstrings say what they do here.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ def _split_figures(strategies: Sequence[Strategy]) -> list[Figure | Note]:
 
 
 def _values_of_dots(rows: Sequence[plots.DotRow]) -> list[float]:
+    """The values of all dots in the rows, for the axis."""
     values = []
     for row in rows:
         for dots in row.series:
