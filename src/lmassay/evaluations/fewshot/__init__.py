@@ -137,7 +137,7 @@ evaluation = Evaluation(
             parts=f"{__name__}.reproduce:fewnlu",
             notes=(
                 "A figure agrees if a t-test at the 5 % level finds no difference between the two means over four "
-                "splits. If no standard deviation was published, ours is used for both.",
+                "splits. If no standard deviation was published, that of the run is used for both.",
                 "FewNLU's own file of 64 examples is not in the catalogue; train and dev32 of FewGLUE are used "
                 "instead. These are presumably the same examples, except for WSC.",
                 "iPET, Noisy Student and their combination are not part of this command: the setting that they build "

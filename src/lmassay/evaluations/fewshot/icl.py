@@ -39,13 +39,18 @@ _TOKENS_OF_A_CHOICE = 16
 
 
 class InContext(PromptMethod):
-    """Demonstrations before the question; the label's word is read after it.
+    """In-context learning: the prompt shows labelled examples (demonstrations) before the question.
 
     ``shots`` examples of the split's train part are shown, as far as possible equally many of every label, in an order
-    drawn with the seed. ``answer_by: logprobs`` compares the log-probabilities of the label words (with ``per_token``
-    divided by their numbers of tokens); ``choices`` lets a model choose one of them; ``generate`` asks in chat form,
-    with at most ``max_tokens`` for the answer, and reads the label from the text. ``auto`` takes the first of these
-    that the model can do. ``pattern`` must end with its mask, except for ``generate``.
+    drawn with the seed. ``answer_by`` is how the label is found:
+
+    - ``logprobs`` compares the log-probabilities of the label words (with ``per_token``, divided by their numbers of
+      tokens)
+    - ``choices`` lets the model choose one of the label words
+    - ``generate`` asks in chat form, with at most ``max_tokens`` for the answer, and reads the label from the text
+    - ``auto`` takes the first of these that the model supports
+
+    ``pattern`` must end with its mask, except with ``generate``.
     """
 
     pattern: int
@@ -168,6 +173,7 @@ class InContext(PromptMethod):
     # --- as a text to continue ----------------------------------------------------------------------------------------
 
     def _question(self, task: NluTask, demonstrations_text: str, example: InputExample) -> list[Request]:
+        """The requests about an example: one that lets the model choose, or one for each candidate."""
         before, _ = task.cloze_text(example, self.pattern)
         context = demonstrations_text + before.rstrip()
         candidates = self._candidates(task, example)
@@ -222,6 +228,7 @@ class InContext(PromptMethod):
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def _right_answer(self, task: NluTask, example: InputExample) -> str:
+        """The right answer to an example's question, for a demonstration."""
         if task.kind == "entities":
             return str(example.meta["answers"][0])
         label = task.labels.index(str(example.label))

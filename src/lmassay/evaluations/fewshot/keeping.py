@@ -128,7 +128,7 @@ def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
         description = dict(read_yaml(base_dir / Path(data).expanduser()).data)
         description.setdefault("name", Path(data).stem)
         description.pop("data", None)
-        # JSON is YAML.
+        # JSON is also valid YAML.
         (folder / _TASK_FILE).write_text(json.dumps(description, indent=1, ensure_ascii=False), encoding="utf-8")
         return _TASK_FILE
     if ".py:" in data:

@@ -302,7 +302,8 @@ def _dev_score(record: RunRecord) -> float:
 
 
 def _tolerance(record: RunRecord, metric: str, published_std: float | None) -> float:
-    """How far two means over four splits may be apart without differing in a t-test at the 5 % level, in points.
+    """How many percentage points two means over four splits may be apart without differing in a t-test (5 % level).
+
     If the published standard deviation is not known, it is taken to be the same as that of the record.
     """
     spread = record.result(f"{metric}.std", OVERALL)

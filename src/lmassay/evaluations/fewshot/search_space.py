@@ -141,8 +141,8 @@ class _Decider:
     """Walks through the options of a plug-in and lets the sampler choose a value for each list and range.
 
     In all methods ``key`` is the key in the file, such as ``task.method.learning_rate``. ``name`` also says which entry
-    of a list it belongs to: ``task.method[0].learning_rate``. Under this name the sampler is asked, because the options
-    of different entries are chosen independently.
+    of a list it belongs to: ``task.method[0].learning_rate``. The sampler gets the name, because the options of
+    different entries are chosen independently.
     """
 
     base: Path
@@ -273,6 +273,7 @@ def takes_mapping(annotation: Any) -> bool:
 
 
 def _number(value: Any, key: str, is_whole: bool) -> float:
+    """A number of a range; a ConfigError if it is not one, or not a whole number where ``is_whole`` demands it."""
     if isinstance(value, str):
         # YAML 1.1 reads 1e-5 as text; only 1.0e-5 is a number there.
         with suppress(ValueError):

@@ -130,24 +130,25 @@ class FewShot(Task):
         ),
         "splits.k": "number of splits",
         "splits.ratio": "share of the examples in train",
-        "splits.stratify": "keep the shares of the labels in each part",
+        "splits.stratify": "give each label the same share of train and of dev as of all examples",
         "splits.grouped": "keep examples of one group, such as a passage, together",
         "regime": (
-            "whether teachers label unlabelled examples, and how: name, patterns, repetitions, generations and more"
+            "how trainings are combined, or label unlabelled examples for each other (as teachers): name, patterns, "
+            "repetitions, generations and more"
         ),
-        "regime.name": "how models are combined or teach each other",
+        "regime.name": "how trainings are combined or teach each other; default: not at all",
         "regime.patterns": "the patterns to train; if empty, the pattern of the method",
-        "regime.repetitions": "trainings per pattern",
-        "regime.generations": "number of generations of teachers",
-        "regime.scale_factor": "how much the training set grows per generation",
-        "regime.logits_percentage": "share of the teachers whose answers are used",
+        "regime.repetitions": "trainings per split and pattern",
+        "regime.generations": "number of generations; each learns from labels that the one before it gave",
+        "regime.scale_factor": "factor by which the training set grows per generation",
+        "regime.logits_percentage": "share of the teachers whose labels are used, between 0 and 1",
         "regime.n_most_likely": (
             "for the second generation, the number of most likely examples per label to draw from; -1 for all"
         ),
-        "regime.cross": "let models of all splits teach",
+        "regime.cross": "use the models of all splits as teachers, not only those of the same split",
         "regime.dropout_rate": "share of embedding dimensions dropped by a noisy student",
         "regime.temperature": "temperature of soft labels",
-        "regime.student": "the method of the distilled model",
+        "regime.student": "with name: distillation, the method of the model that learns from all others",
         "labelled": "the parts whose examples are split; by default train, and dev32 if there is one",
         "labelled_examples": "maximum number of labelled examples, drawn with the seed",
         "test": "the part of the data that the classifier is tested on; by default dev, or test if there is no dev",
@@ -326,14 +327,14 @@ class FewShot(Task):
         return [*method_notes, *(f"{prefix}: {warning}" for warning in warnings)]
 
     def facts(self) -> list[str]:
-        """How the label words are tokenized."""
+        """How the label words of each pattern are tokenized, one text per pattern."""
         return [f"label words of {words.description()}" for words in self._label_words()]
 
     def _label_words(self) -> list[LabelWordTokens]:
         """The label words of each pattern, if the method reads them and the model's tokenizer is on this machine."""
         method = self._method
-        # A user's method may have a pattern and no use for the label words. Those of lmassay's own methods that train
-        # with a pattern all use them, and all of these can be restored.
+        # A user's method may have a pattern without using the label words. All of lmassay's own methods that train with
+        # a pattern use them, and these methods can be recognized by ``can_restore``.
         if not isinstance(self._model, HuggingFace) or method.pattern is None or not method.can_restore:
             return []
         if self._task.kind != "labels":
@@ -395,11 +396,11 @@ class FewShot(Task):
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        """Means over trainings."""
+        """The means over trainings, with their intervals."""
         return outcomes.results(table, self._task.metrics, settings, self._replicates)
 
     def signature(self) -> Mapping[str, Any]:
-        """What the scores depend on."""
+        """Everything that the scores depend on, for the signature of the run."""
         # The digest of the method must be the same for all splits, and wherever the data are (their contents have a
         # separate digest).
         spec = self._training_spec(regimes.TrainingKey(0, None, 0), {})
@@ -608,7 +609,7 @@ class FewShot(Task):
     def _method_identity(self, spec: Spec) -> dict[str, Any]:
         """What identifies a method in the key of a training.
 
-        These are its options without those that have their default, and whatever else its result depends on.
+        These are its options, except those with their default value, and everything else that its result depends on.
         """
         name, options = split_spec(spec, "task.method")
         factory = current_registry().get("method", name, self._base)

@@ -122,7 +122,7 @@ def test_again(kept_model: keeping.KeptModel, task: NluTask, spec: Mapping[str, 
         "n_train": len(spec["train"]),
         "n_dev": len(dev),
         "updates": course["updates"],
-        "losses": [short(loss) for loss in course["losses"]],
+        "losses": [rounded(loss) for loss in course["losses"]],
         "choices": [chosen | tested],
     }
 
@@ -242,6 +242,7 @@ def training_examples(
 
 
 def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
+    """A teacher's logits for the unlabeled examples, one row each."""
     import numpy as np
 
     return np.asarray(outcome["choices"][0]["unlabeled_logits"], dtype=np.float64)
@@ -325,8 +326,8 @@ def _course(classifier: TrainedClassifier) -> dict[str, Any]:
         return {}
     return {
         "updates": course.updates,
-        "losses": [short(loss) for loss in course.losses],
-        "learning_rates": [short(rate) for rate in course.learning_rates],
+        "losses": [rounded(loss) for loss in course.losses],
+        "learning_rates": [rounded(rate) for rate in course.learning_rates],
         "curve": [[step, scores] for step, scores in course.curve],
     }
 
@@ -379,6 +380,7 @@ def _tested(
 
 
 def _logits(classifier: TrainedClassifier, examples: Sequence[InputExample], task: NluTask) -> list[list[float]]:
+    """The classifier's logits as lists, one row per example; an error if they have a wrong shape or are not finite."""
     import numpy as np
 
     logits: NDArray[np.float64] = np.asarray(classifier.logits(examples), dtype=np.float64)
@@ -389,9 +391,12 @@ def _logits(classifier: TrainedClassifier, examples: Sequence[InputExample], tas
         )
     if not np.isfinite(logits).all():
         raise ModelError("the classifier gave a score that is not finite; lower the learning rate")
-    return [[short(value) for value in row] for row in logits]
+    rows = []
+    for row in logits.tolist():
+        rows.append([rounded(value) for value in row])
+    return rows
 
 
-def short(value: float) -> float:
+def rounded(value: float) -> float:
     """The number rounded to eight significant digits, about as many as single precision has."""
     return float(f"{value:.8g}")

@@ -1,4 +1,4 @@
-"""``lmassay fewnlu``"""
+"""The command ``lmassay fewnlu``: it has FewNLU's command line and writes FewNLU's files."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 STORE = "lmassay"
 """The results folder inside the output folder, for ``lmassay show, report, resume … --results``."""
 MARK = "fewnlu.json"
-"""The file that says which flags an output folder belongs to."""
-# What --overwrite_output_dir removes: the files and folders of FewNLU and of lmassay, nothing else.
+"""The file in the results folder that says which flags an output folder belongs to."""
+# What --overwrite_output_dir removes: only the files and folders that FewNLU and lmassay write.
 _OUTPUT_NAMES = re.compile(r"p\d+|g\d+|final|lmassay|writer_logs|result_test\.txt")
 # Flags that do not influence the trainings.
 _NOT_COMPARED = ("do_train", "do_eval", "overwrite_output_dir", "output_dir", "final_results", "keep")
@@ -36,10 +36,13 @@ _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 
 
 class _FewNluCommand(ListOptionsCommand):
-    """FewNLU's command line: several values after one flag, unambiguous abbreviations, help in its groups."""
+    """A command with FewNLU's command line.
+
+    A flag may have several values and may be abbreviated, and the help has FewNLU's groups of flags.
+    """
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the flags group by group, then what happens to flags that did not work in FewNLU."""
+        """Write the help of the flags group by group, then what happens to flags that did not work in FewNLU."""
         help_records = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -49,7 +52,7 @@ class _FewNluCommand(ListOptionsCommand):
             with formatter.section(group):
                 records_of_group = [help_records.pop(flag.name) for flag in flags if flag.name in help_records]
                 formatter.write_dl(records_of_group)
-        # What is left: the options that FewNLU does not have.
+        # The remaining options are lmassay's own, such as --workers.
         with formatter.section("Other"):
             formatter.write_dl(list(help_records.values()))
         with formatter.section("Flags that had no effect in FewNLU, or made it fail"):
@@ -145,6 +148,7 @@ class _FewNluRun:
                 return self._train_and_write(plan, record, store)
 
     def _plan(self) -> Any:
+        """Plan the run. Errors name flags instead of keys of the configuration."""
         from lmassay.evaluations.fewshot.fewnlu.config import in_flags
         from lmassay.running.config import expand
         from lmassay.running.runner import plan
@@ -162,9 +166,10 @@ class _FewNluRun:
     # --- the output folder --------------------------------------------------------------------------------------------
 
     def _prepare_folder(self) -> None:
-        """FewNLU's rule: never write into a folder that is not empty, unless --overwrite_output_dir is given.
+        """Prepare the output folder by FewNLU's rule; raise a UserError if it cannot be used.
 
-        An unfinished command with the same flags is continued.
+        A folder that is not empty is used only if --overwrite_output_dir is given, or if it has unfinished results of
+        the same flags, which are then continued.
         """
         if self.folder.exists() and not self.folder.is_dir():
             raise UserError(f"--output_dir: {self.folder} is a file; give a folder")
@@ -202,7 +207,7 @@ class _FewNluRun:
             )
 
     def _clear(self) -> None:
-        """Remove the files of FewNLU and of lmassay, nothing else."""
+        """Remove the files that FewNLU and lmassay write, and nothing else."""
         from lmassay.storage.store import STORE_FILE, Store
 
         if (self.results / STORE_FILE).is_file():
@@ -220,13 +225,13 @@ class _FewNluRun:
                 path.unlink()
 
     def _compared_flags(self) -> dict[str, Any]:
-        """The flags that the results depend on, as JSON has them (lists instead of tuples)."""
+        """The flags that the results depend on, as they are read from JSON (with lists instead of tuples)."""
         flags = {name: value for name, value in self.flags.items() if name not in _NOT_COMPARED}
         as_json: dict[str, Any] = json.loads(json.dumps(flags))
         return as_json
 
     def _mark(self) -> dict[str, Any] | None:
-        """What an earlier command wrote about the folder; None if there is nothing readable."""
+        """What an earlier command wrote to the MARK file; None if there is no such file, or if it is damaged."""
         try:
             mark = json.loads((self.results / MARK).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -235,7 +240,11 @@ class _FewNluRun:
         return mark if is_complete else None
 
     def _write_mark(self, *, finished: bool = False, listed: bool = False) -> None:
-        """Write which flags the folder belongs to; ``listed``: its line is in the file of all configurations."""
+        """Write the MARK file: the flags that the folder belongs to, and how far the command has got.
+
+        ``finished`` means that all trainings are done, and ``listed`` that the command's line has been added to the
+        file in ``final_results``.
+        """
         from lmassay.storage.files import atomic_write
 
         mark = {"flags": self._compared_flags(), "finished": finished, "listed": listed}
@@ -276,7 +285,7 @@ class _FewNluRun:
         return code
 
     def _evaluate_kept_models(self, plan: Any) -> bool:
-        """Evaluate the trainings from their saved weights, and write the files; False if they are not all there."""
+        """Evaluate the trainings from their saved weights, and write the files; False if some weights are missing."""
         from lmassay.cli.actions.run import plugin_output_to_stderr
         from lmassay.evaluations.fewshot import keeping, trainer
         from lmassay.storage.database import KEPT_MODELS
@@ -306,6 +315,7 @@ class _FewNluRun:
         return True
 
     def _write_files(self, plan: Any, outcomes: Mapping[str, Any]) -> FewNluSummary:
+        """Write FewNLU's files from the outcomes by training key, and print the summary."""
         from lmassay.evaluations.fewshot.fewnlu.files import FewNluWriter
         from lmassay.evaluations.fewshot.fewnlu.trainings import rounds
 
@@ -313,7 +323,7 @@ class _FewNluRun:
         writer = FewNluWriter(self.folder, self.translated.task, outcomes, flags, flags["do_eval"])
         all_rounds = rounds(plan.task, flags["arch_method"], self.translated.patterns, flags["repetitions"])
         if not flags["do_train"]:
-            # Earlier generations are not kept; the files that their training wrote stay as they are.
+            # Models of earlier generations are not kept. The files that were written when they were trained remain.
             all_rounds = [one for one in all_rounds if _has_outcome(one, outcomes)]
         summary = writer.write_all(all_rounds)
         for line in summary.lines:
@@ -321,6 +331,7 @@ class _FewNluRun:
         return summary
 
     def _append_final_line(self, summary: FewNluSummary, seconds: float) -> None:
+        """Add the line of this command to the file in ``final_results``."""
         from lmassay.evaluations.fewshot.fewnlu.files import append_line, final_line, final_name
 
         task = self.translated.task
@@ -337,7 +348,7 @@ def _has_outcome(one_round: Round, outcomes: Mapping[str, Any]) -> bool:
 
 
 class _StoredTrainings:
-    """The trainings of a run that are in the store."""
+    """The trainings of a run that are in the store: their outcomes by training key, and how many are missing."""
 
     def __init__(self, jobs: Mapping[str, Any], responses: Mapping[str, Any]) -> None:
         self.planned = len(jobs)
@@ -350,7 +361,7 @@ class _StoredTrainings:
 
     @classmethod
     def of(cls, plan: Any, record: Any, store: Any) -> _StoredTrainings:
-        """Look up the trainings that the run and its teachers consist of."""
+        """Look up all trainings of the run, including those of teachers."""
         from lmassay.running.runner import Worker
 
         worker = Worker(plan, store, record.id)

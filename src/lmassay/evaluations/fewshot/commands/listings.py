@@ -1,4 +1,4 @@
-"""``lmassay methods``"""
+"""The command ``lmassay methods``: it lists the few-shot methods."""
 
 from __future__ import annotations
 

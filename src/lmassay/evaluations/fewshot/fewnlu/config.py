@@ -15,9 +15,9 @@ from lmassay.models.hf.source import find_source
 from lmassay.storage.yamlfile import read_yaml
 
 STUDENT = "sequence_classifier"
-# The mode of a method's patterns.
+# Method → the mode of its patterns.
 _MODES = {"sequence_classifier": "cls", "pet": "cloze", "adapet": "cloze", "ptuning": "ptuning"}
-# Flags that only some methods have, and these methods.
+# Flag → the methods that use it, for flags that not all methods use.
 _FLAGS_OF_METHODS = {
     "adapet_mask_alpha": ("adapet",),
     "adapet_balance_alpha": ("adapet",),
@@ -27,14 +27,14 @@ _FLAGS_OF_METHODS = {
     "decoding_strategy": ("pet", "ptuning"),
 }
 JOINT_REGIMES = ("ensemble", "distillation")
-"""Regimes in which the trainings of a split answer together, or teach a student together."""
+"""Regimes that combine the trainings of a split: their logits are averaged, or they teach a student."""
 _GENERATIONS = ("ipet", "noisy_student", "self_training")
 _FOR_GENERATIONS = ("generations", "ipet_logits_percentage", "ipet_scale_factor", "ipet_n_most_likely")
 
 
 @dataclass(frozen=True)
 class GivenFlags:
-    """The command line: the value of every flag, and which flags were given."""
+    """The command line: the value of every flag, and which flags the user gave."""
 
     values: Mapping[str, Any]
     given: frozenset[str]
@@ -47,7 +47,7 @@ class GivenFlags:
         return self.values[name]
 
     def has(self, *names: str) -> list[str]:
-        """Those of the flags that were given."""
+        """Those of the named flags that the user gave."""
         return [name for name in names if name in self.given]
 
 
@@ -92,7 +92,7 @@ def translate(values: Mapping[str, Any], given: frozenset[str], base: Path) -> T
 
 
 def in_flags(message: str) -> str:
-    """An error message about the keys of a configuration, with the flags that set them instead of the keys.
+    """Replace the keys of a configuration in an error message by the flags that set them.
 
     >>> in_flags("task.method.learning_rate: Input should be greater than 0 (got -1.0)")
     '--learning_rate: Input should be greater than 0 (got -1.0)'
@@ -101,7 +101,7 @@ def in_flags(message: str) -> str:
     lines = []
     for line in message.split("\n"):
         key, colon, rest = line.partition(":")
-        # A key inside the value of a flag: the flag is that of the nearest key above it.
+        # The key may be inside the value of a flag; then the flag is that of the nearest key above it.
         while key and key not in flag_of_key:
             key = key.rpartition(".")[0]
         if key:
@@ -116,7 +116,7 @@ def _refuse(flags: GivenFlags) -> None:
     for name in sorted(flags.given):
         flag = BY_NAME[name]
         if name == "reduction" and flags[name] == "mean":
-            # The only value that FewNLU itself could use.
+            # This is the only value with which FewNLU itself worked.
             continue
         if flag.state == "refused":
             reasons.append(f"--{name} is not supported: {flag.decision}")
@@ -156,7 +156,7 @@ def _data(flags: GivenFlags) -> str:
 
 
 def _data_dir(flags: GivenFlags) -> Path | None:
-    """The folder of the data; None if the task's own YAML file names its data files, which then are used."""
+    """The folder of the data; None if the task is a YAML file that names its own data files, which are used instead."""
     name = str(flags["task_name"])
     if name.endswith((".yaml", ".yml")):
         file = _resolved(flags, name)
@@ -193,7 +193,7 @@ def _patterns(flags: GivenFlags, task: NluTask) -> list[int]:
             flags.notes.append("--pattern_ids has no effect: a classifier uses no pattern")
         return [0]
     if method == "ptuning" and not flags.has("pattern_ids"):
-        # FewNLU's default, 0, is not the number of a pattern of P-tuning.
+        # FewNLU's default is 0, but P-tuning's patterns are numbered from 1.
         patterns = [1]
     available = task.patterns[_MODES[method]]  # type: ignore[index]  # three modes
     missing = [pattern for pattern in patterns if available and pattern not in available]
@@ -213,7 +213,7 @@ def _method(flags: GivenFlags) -> dict[str, Any]:
         if name in methods:
             options[flag] = flags[flag]
     if name == "adapet" and flags["reference"] and flags["arch_method"] in ARCHITECTURES:
-        # FewNLU seeds its generators once, so what a training draws depends on the trainings before it.
+        # FewNLU seeds its generators only once, so the draws of a training depend on the trainings before it.
         options["continue_draws"] = True
     if flags["lm_training"]:
         options["lm_training"] = True
@@ -224,7 +224,7 @@ def _method(flags: GivenFlags) -> dict[str, Any]:
 
 
 def _unlabeled_batch(flags: GivenFlags) -> int:
-    """Unlabeled examples per update; with --reference per micro-batch, as in FewNLU's loop."""
+    """The number of unlabeled examples per update; with --reference, per micro-batch as in FewNLU's loop."""
     times = 1 if flags["reference"] else flags["gradient_accumulation_steps"]
     return int(flags["per_gpu_unlabeled_batch_size"] * times)
 
@@ -271,6 +271,7 @@ def _splits(flags: GivenFlags) -> dict[str, Any]:
 
 
 def _regime(flags: GivenFlags, patterns: list[int]) -> dict[str, Any]:
+    """The regime with its options."""
     name = flags["arch_method"]
     regime: dict[str, Any] = {"name": name, "repetitions": flags["repetitions"]}
     if flags["method"] != "sequence_classifier":
@@ -330,7 +331,7 @@ def _model(flags: GivenFlags) -> dict[str, Any]:
 
 
 def _cached(flags: GivenFlags) -> str:
-    """The folder of a hub model in the hub cache that --cache_dir names."""
+    """The folder of a model of the Hugging Face hub in the cache that --cache_dir names."""
     name = str(flags["model_name_or_path"])
     if _resolved(flags, name).exists():
         return name
@@ -340,7 +341,7 @@ def _cached(flags: GivenFlags) -> str:
     except OSError:
         commit = ""
     snapshot = folder / "snapshots" / commit
-    # The file may contain anything, and without a commit the path would be the folder of all snapshots.
+    # The file may contain anything; and if it is empty, the path would be that of the folder with all snapshots.
     if not re.fullmatch(r"[0-9a-f]+", commit) or not snapshot.is_dir():
         raise ConfigError(
             f"--cache_dir: {folder.parent} has no model {name}; lmassay does not download while it trains"
@@ -349,6 +350,7 @@ def _cached(flags: GivenFlags) -> str:
 
 
 def _check_family(flags: GivenFlags, model: str) -> None:
+    """Raise a ConfigError if --model_type is not the family of the model."""
     try:
         source = find_source(model, None, flags.base)
     except UserError as error:
@@ -390,7 +392,7 @@ def _note_unused(flags: GivenFlags) -> None:
     if flags["use_brother_fold_logits"] and arch in _GENERATIONS:
         flags.notes.append(
             "--use_brother_fold_logits: teachers from other splits were trained on dev examples of this split, so its "
-            "dev score is too good"
+            "dev score is too high"
         )
     if arch in JOINT_REGIMES:
         flags.notes.append(f"--arch_method {arch} is not part of FewNLU; its result is in the folder 'final'")

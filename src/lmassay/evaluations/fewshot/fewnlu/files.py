@@ -1,4 +1,4 @@
-"""FewNLU's result files, written from the outcomes of trainings. They have the format of the original."""
+"""Writes FewNLU's result files from the outcomes of trainings, in the same format as FewNLU."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ from lmassay.types import Train
 
 Outcome = Mapping[str, Any]
 Scores = dict[str, dict[int, list[float]]]
-"""Metric → pattern → values, one per split and repetition."""
+"""Metric → pattern → one value per split and repetition."""
 
 
 @dataclass(frozen=True, slots=True)
 class FewNluSummary:
-    """Means over all splits, patterns and repetitions, by metric."""
+    """The results of a command."""
 
     dev: dict[str, float]
+    """Metric → the mean dev score over all splits, patterns and repetitions."""
     test: dict[str, float]
+    """Metric → the mean test score over all splits, patterns and repetitions."""
     lines: list[str]
     """The lines of result_test.txt; empty without --do_eval."""
     labelled: int
@@ -43,20 +45,22 @@ class FewNluSummary:
 
 @dataclass(frozen=True, slots=True)
 class FewNluWriter:
-    """Writes below ``folder``. ``outcomes`` has the outcomes by training key; a training that failed is missing."""
+    """Writes the files of a command."""
 
     folder: Path
+    """The output folder."""
     task: NluTask
     outcomes: Mapping[str, Outcome]
+    """The key of a training → its outcome. A training that failed is missing."""
     flags: Mapping[str, Any]
     """The values of all flags."""
     evaluated: bool = True
-    """False without --do_eval: the trainings are recorded, but no predictions and scores are written."""
+    """False without --do_eval: then no predictions and scores are written, only the course of the trainings."""
 
     def write_all(self, rounds: Sequence[Round]) -> FewNluSummary:
         """Write the files of all rounds; returns the summary of the last one."""
         for number, one_round in enumerate(rounds):
-            # Only generations (g0, g1 …) label examples for the round after them; a final student does not.
+            # Only generations (g0, g1 …) label examples for the round after them.
             next_generation = None
             if one_round.folder.startswith("g") and number + 1 < len(rounds):
                 next_generation = rounds[number + 1]
@@ -67,10 +71,11 @@ class FewNluWriter:
         return summary
 
     def _write_round(self, one_round: Round, next_generation: Round | None) -> FewNluSummary:
-        """Write the files of one generation: a folder per training, and the means over all of them."""
+        """Write the files of one round: a folder for each training, and the means over all of them."""
         scores: dict[str, Scores] = {"test": {}, "dev": {}}
         for key, trainings in one_round.trainings.items():
-            # An average over the remaining trainings would look like the average over all.
+            # If a training of an ensemble is missing, nothing is written: an average over the others would look like
+            # the average over all.
             if any(training.key not in self.outcomes for training in trainings):
                 continue
             folder = self.folder / one_round.folder / key.folder
@@ -89,7 +94,7 @@ class FewNluWriter:
         return FewNluSummary(_means(scores["dev"]), _means(scores["test"]), lines, n_labelled)
 
     def _choice(self, trainings: Sequence[Train]) -> dict[str, Any]:
-        """The chosen weights of a training; of several trainings, the averaged logits and their scores."""
+        """Logits and scores of a training; of several trainings, the averaged logits and their scores."""
         choices = [self.outcomes[training.key]["choices"][0] for training in trainings]
         if len(choices) == 1:
             return dict(choices[0])
@@ -150,14 +155,14 @@ class FewNluWriter:
             for teacher in teachers_of(training):
                 if teacher.key in self.outcomes:
                     outcomes.append(self.outcomes[teacher.key])
-            # A learner without teachers draws nothing; one that lacks a teacher was not trained.
+            # If a teacher failed, the training that learns from it was not done.
             if not outcomes or len(outcomes) < len(teachers_of(training)):
                 continue
             spec = training.spec
             own, unlabeled = trainer.source_examples(self.task, spec, training.data_paths, unlabeled=True)
             examples, _ = trainer.training_examples(own, unlabeled, self.task, spec, outcomes)
             name = f"p{key.pattern}-f{key.fold}-i{key.repetition}-unlabeled-train.jsonl"
-            # The learner's own examples come first; the file has only those that teachers labelled.
+            # The labelled examples come first. The file gets only those that teachers labelled.
             labelled_by_teachers = examples[len(own) :]
             lines = []
             for example in labelled_by_teachers:
@@ -183,7 +188,10 @@ def result_lines(test: Scores, dev: Scores) -> list[str]:
 
 
 def final_line(flags: Mapping[str, Any], metrics: Sequence[str], summary: FewNluSummary, seconds: float) -> str:
-    """The line of a configuration: folder, dev and test of each metric (test alone without dev), seconds."""
+    """The line of a command in the file of final results: folder, dev and test score of each metric, seconds.
+
+    Without a dev set, there are only test scores.
+    """
     cells = [Path(flags["output_dir"]).resolve().name]
     for metric in metrics:
         for scores in (summary.dev, summary.test):
@@ -194,9 +202,9 @@ def final_line(flags: Mapping[str, Any], metrics: Sequence[str], summary: FewNlu
 
 
 def final_name(flags: Mapping[str, Any], task: NluTask, labelled: int) -> str:
-    """The name of the file for the final line: one for all configurations of a task, method and model type.
+    """The name of the file of final results, which all commands with the same task, method and model type share.
 
-    As in FewNLU, the name differs, and lacks an underscore, if ``adapet_balance_alpha`` is given.
+    As in FewNLU, the name is another one, and lacks an underscore, if ``adapet_balance_alpha`` is given.
     """
     common = f"{task.name}_{flags['few_shot_setting']}_{flags['method']}_{flags['model_type']}"
     if flags["adapet_balance_alpha"] != -1:
@@ -218,7 +226,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def _course(outcome: Outcome, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The update that was chosen, and the mean loss up to it (-1 without losses, as in FewNLU)."""
+    """The update whose weights were chosen, and the mean loss up to it (as in FewNLU, -1 without losses)."""
     step = choice.get("step", outcome.get("updates", 0))
     losses = outcome.get("losses", [])[:step]
     average_loss = -1
@@ -268,7 +276,8 @@ def _means(scores: Scores) -> dict[str, float]:
 
 
 def _mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:
-    """Computed with exact fractions, as FewNLU's ``statistics`` module does; values that are not finite have none."""
+    """Mean and standard deviation, computed with exact fractions as in Python's ``statistics``, which FewNLU uses."""
+    # Values that are not finite cannot be written as fractions.
     if not all(map(math.isfinite, values)):
         return estimates.mean_and_std(values)
     return estimates.mean_and_std([Fraction(value) for value in values])
@@ -315,7 +324,7 @@ def _wrapper_config(flags: Mapping[str, Any], task: NluTask, key: FolderKey) -> 
 
 
 def _settings(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags with what FewNLU derives from the method and the setting."""
+    """The flags, with the values that FewNLU derives from the method and the few-shot setting."""
     settings = dict(flags)
     for name, value in flags.items():
         if isinstance(value, tuple):

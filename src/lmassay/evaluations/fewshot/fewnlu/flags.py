@@ -1,8 +1,11 @@
-"""FewNLU's flags (names, defaults, choices), and what lmassay does with those that had no effect or failed there.
+"""FewNLU's flags (names, defaults, choices), and what lmassay does with those that had no effect or failed in FewNLU.
 
-``works``: the flag does what its name says. ``fixed``: FewNLU accepted it without effect, or failed; it works here.
-``refused``: the parser accepts it, but using it is an error that gives the reason, because a run must not look as if it
-had done what it did not do.
+A flag has one of three states:
+
+- ``works``: it does what its help says.
+- ``fixed``: it had no effect in FewNLU or made it fail; in lmassay it works.
+- ``refused``: it is accepted on the command line, but using it is an error that gives the reason. A run must not look
+  as if the flag had had an effect.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ Group = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. ``key`` is the key of the lmassay configuration that it sets, if it sets a single one."""
+    """One flag of the command line."""
 
     name: str
     kind: Kind
@@ -37,10 +40,12 @@ class Flag:
     help: str
     choices: tuple[str, ...] = ()
     several: bool = False
+    """Whether the flag takes several values."""
     key: str = ""
+    """The key of the lmassay configuration that it sets, if it sets a single one."""
     state: State = "works"
     decision: str = ""
-    """For flags that are fixed or refused: what lmassay does, and why."""
+    """If the state is fixed or refused: what lmassay does, and why."""
 
 
 METHODS = ("sequence_classifier", "pet", "ptuning", "adapet")
@@ -54,7 +59,8 @@ MODEL_TYPES: dict[str, tuple[str, ...]] = {
     "roberta": ("roberta", "xlm-roberta", "camembert"),
     "deberta": ("deberta-v2", "deberta"),
 }
-"""FewNLU's names of families → the ``model_type`` in a model's own configuration; other families have that name."""
+"""FewNLU's name of a family of models → the ``model_type`` of its models' own configurations. Other families are given
+by their ``model_type``."""
 
 _METHOD = "task.method"
 
@@ -300,5 +306,5 @@ BY_NAME: Mapping[str, Flag] = {flag.name: flag for flags in FLAGS.values() for f
 
 
 def decisions() -> list[tuple[str, State, str]]:
-    """(flag, state, what lmassay does and why) of every flag that had no effect or failed in FewNLU."""
+    """(flag, state, decision) of every flag that had no effect in FewNLU or made it fail."""
     return [(f"--{flag.name}", flag.state, flag.decision) for flag in BY_NAME.values() if flag.state != "works"]

@@ -1,4 +1,4 @@
-"""Which training belongs in which of FewNLU's folders: generation, pattern, split, repetition."""
+"""Finds FewNLU's folder for each training of a run, by its generation, pattern, split and repetition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROUP_ID = re.compile(r"split-(\d+)(?:-p(\d+))?(?:-r(\d+))?")
 
 @dataclass(frozen=True, slots=True, order=True)
 class FolderKey:
-    """Identifies a training's folder. A classifier has pattern 0."""
+    """Identifies the folder of a training. A classifier, which has no pattern, has pattern 0."""
 
     pattern: int
     fold: int
@@ -27,18 +27,18 @@ class FolderKey:
 
     @property
     def folder(self) -> str:
-        """The folder below that of the round."""
+        """The path of the folder below that of its round."""
         return f"p{self.pattern}/f{self.fold}-i{self.repetition}"
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Trainings whose folders are next to each other: all, those of a generation, or the result of an ensemble."""
+    """Trainings whose folders are in the same folder: all of a run, those of a generation, or those of "final"."""
 
     folder: str
-    """Below the output folder: "" (itself), "g0" or "final"."""
+    """Its path below the output folder: "" for the output folder itself, "g0", "g1" … or "final"."""
     trainings: Mapping[FolderKey, tuple[Train, ...]]
-    """One per folder, or several whose logits are averaged."""
+    """The training of each folder; if there are several for a folder, their logits are averaged."""
 
 
 def rounds(task: FewShot, arch: str, patterns: Sequence[int], repetitions: int) -> list[Round]:
@@ -65,7 +65,7 @@ def rounds(task: FewShot, arch: str, patterns: Sequence[int], repetitions: int) 
 
 
 def _folder_key(group_id: str, patterns: Sequence[int]) -> FolderKey:
-    """The folder of a training; a training without a pattern belongs to the first one."""
+    """The key for the id of a ``regimes.TrainingGroup``. If it has no pattern, it gets the first of ``patterns``."""
     match = _GROUP_ID.match(group_id)
     assert match is not None
     fold, pattern, repetition = match.groups()
@@ -80,7 +80,7 @@ def _members(
     members: dict[FolderKey, tuple[Train, ...]] = {}
     for key, trainings in groups.items():
         inner = trainings if arch == "ensemble" else trainings[0].after
-        # In the order in which ``regimes.training_groups`` makes them.
+        # These keys are in the order in which ``regimes.training_groups`` makes the trainings.
         inner_keys = []
         for pattern in patterns:
             for repetition in range(repetitions):
@@ -91,9 +91,9 @@ def _members(
 
 
 def _generations(last: dict[FolderKey, Train]) -> list[dict[FolderKey, Train]]:
-    """The trainings of all generations, the first one first.
+    """The trainings of all generations, beginning with the first generation.
 
-    Every training but those of the last generation teaches another one, so all are reached through teachers.
+    Each training of an earlier generation is a teacher of one in the next, so all are found through the teachers.
     """
     generations = [last]
     while any(teachers_of(training) for training in generations[0].values()):
@@ -110,10 +110,10 @@ def _generations(last: dict[FolderKey, Train]) -> list[dict[FolderKey, Train]]:
 
 
 def _learner(spec: Mapping[str, Any], *, is_first: bool = False) -> str:
-    """What the trainings of one learner have in common over generations.
+    """What identifies the trainings that are the same in different generations.
 
-    From the second generation on this includes its position among the others, because two learners with the same spec
-    then draw different examples.
+    From the second generation on this includes the position among the trainings of a generation, because two trainings
+    with otherwise the same spec then draw different examples.
     """
     position = None
     if not is_first and "pseudo" in spec:

@@ -362,6 +362,7 @@ def distinguishing_positions(texts: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def label_conditioned_loss(log_p: torch.Tensor, targets: Sequence[bool], counts: Sequence[int]) -> torch.Tensor:
     """Equation 3: hidden words should be probable with the right label and improbable with a wrong one.
+
     ``log_p`` has the log-probabilities of the hidden words of all items. ``targets`` says which items have the right
     label, and ``counts`` how many of the words belong to each item. The loss is a mean over words.
     """

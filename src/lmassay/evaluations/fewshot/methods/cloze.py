@@ -224,6 +224,7 @@ def prompt_ids(tokenizer: Any, task: NluTask, reading: Reading, example: InputEx
 
 def prompt(before: str, after: str) -> str:
     """The prompt that a label's word continues, from the texts before and after the mask.
+
     >>> prompt("Is it raining? ", "")
     'Is it raining?'
     >>> prompt("Question: is it wet? Answer: ", ". It rains.")
@@ -237,6 +238,7 @@ def prompt(before: str, after: str) -> str:
 
 def opening(text: str) -> str:
     """The opening bracket or quote at the end of the text, after which a word follows without a space; else empty.
+
     >>> opening("Sense (1) ("), opening('He said "'), opening('He said "no"'), opening("Answer:")
     ('(', '"', '', '')
     """

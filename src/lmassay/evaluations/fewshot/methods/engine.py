@@ -180,6 +180,7 @@ def scores(learner: Learner, items: Sequence[EncodedItem], batch_size: int) -> N
 
 
 def _memory_ran_out(error: BaseException) -> bool:
+    """Whether an error means that there is not enough memory; on some devices only its message says so."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     message = str(error).lower()
@@ -448,6 +449,8 @@ def _smallest_ratio(total: int) -> float:
 
 @dataclass(slots=True)
 class _AdamState:
+    """The running means of a parameter's gradient (m) and squared gradient (v), and the number of updates (t)."""
+
     mean: torch.Tensor
     square: torch.Tensor
     step: int = 0
@@ -477,6 +480,7 @@ class HfAdamW:
                 self._step(group)
 
     def _step(self, group: dict[str, Any]) -> None:
+        """Update the parameters of one group."""
         beta1, beta2 = _BETAS
         parameters: list[torch.Tensor] = []
         gradients: list[torch.Tensor] = []
@@ -509,6 +513,7 @@ class HfAdamW:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
 
     def _next_state(self, parameter: torch.nn.Parameter) -> _AdamState:
+        """The state of a parameter, with its step counted up."""
         state = self._state.get(id(parameter))
         if state is None:
             state = _AdamState(torch.zeros_like(parameter), torch.zeros_like(parameter))
@@ -576,6 +581,7 @@ def set_rate(optimiser: Any, share: float) -> None:
 
 def epochs(n: int, seed: int) -> Iterator[list[int]]:
     """Yield one permutation of ``range(n)`` after the other, without end.
+
     As in FewNLU, Python's generator draws the seed of each epoch, and torch's generator the permutation.
     """
     if n < 1:

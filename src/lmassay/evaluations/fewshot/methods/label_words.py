@@ -62,7 +62,7 @@ def causal_words(task: NluTask, tokenizer: Any, pattern: int, opening: str = "")
             if not tokens or any(token in special for token in tokens):
                 position = f" after the {opening} at the end of the prompt" if opening else ""
                 raise ConfigError(
-                    f"verbalizer: the word '{word}'{position} has no tokens of its own in this vocabulary; choose "
+                    f"verbalizer: the word '{word}'{position} has no separate tokens in this vocabulary; choose "
                     "another word or another pattern"
                 )
             words_of_label.append(tokens)
@@ -72,7 +72,7 @@ def causal_words(task: NluTask, tokenizer: Any, pattern: int, opening: str = "")
 
 @dataclass
 class LabelWordRule:
-    """What a task with labels does with a gap of several tokens: the labels' words compete for it."""
+    """The rule for tasks with fixed labels: the words of the labels compete for the gap."""
 
     task: NluTask
     net: Network
@@ -108,12 +108,14 @@ class LabelWordRule:
         return item
 
     def _masked_item(self, example: InputExample) -> EncodedItem:
+        """The example in its pattern, with as many masks as the longest word has tokens."""
         item = item_of(example, self.pvp, self.task.labels)
         item = with_masks(item, longest_word(self.words))
         item.extra[_WORDS] = self.words
         return item
 
     def _causal_item(self, example: InputExample) -> EncodedItem:
+        """The example as a prompt, with a placeholder for the label word at its end."""
         longest = longest_word(self.words)
         shorter = replace(self.reading, max_seq_length=self.reading.max_seq_length - longest)
         ids, opening = prompt_ids(self.net.tokenizer, self.task, shorter, example)

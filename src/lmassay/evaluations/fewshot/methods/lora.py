@@ -29,9 +29,9 @@ class Lora(Training):
     """LoRA with peft (extra: fewshot): PET on a frozen model with trained matrices of rank ``r`` added to its own.
 
     The added matrices are scaled by ``alpha`` / ``r``. ``target_modules`` are names of layers; by default the
-    projections for queries and values, whatever the family calls them. ``head: classifier`` uses a new classification
-    head instead of the pattern's words; it is trained too, and so is everything else that the checkpoint does not have
-    (often BERT's pooler).
+    projections for queries and values, under the names that the family of models uses. ``head: classifier`` uses a new
+    classification head instead of the pattern's words; it is trained too, and so is everything else that the checkpoint
+    does not have (often BERT's pooler).
     """
 
     pattern: Annotated[int, Field(ge=0)] = 0

@@ -40,6 +40,7 @@ class MlmBatch:
         return [self._part(start, start + size) for start in range(0, len(self.batch.ids), size)]
 
     def _part(self, start: int, stop: int) -> MlmBatch:
+        """The rows from ``start`` to ``stop``, with their targets."""
         rows = slice(start, stop)
         batch = Batch(self.batch.ids[rows], self.batch.types[rows], self.batch.attention[rows])
         is_inside = (self.rows >= start) & (self.rows < stop)

@@ -428,8 +428,8 @@ class EntityRule:
         rows = []
         scores_of_items = gaps.scores(items, [item.extra["texts"] for item in items])
         for item, scores in zip(items, scores_of_items, strict=True):
-            likeliest = scores.index(max(scores))
-            item.extra["answer"] = item.extra["names"][likeliest]
+            chosen = scores.index(max(scores))
+            item.extra["answer"] = item.extra["names"][chosen]
             # If a question has no right (or no wrong) entities, that label gets a score below those of all entities.
             best_wrong = best_right = min(scores) - 1.0
             for score, is_right in zip(scores, item.extra["right"], strict=True):

@@ -24,10 +24,11 @@ from lmassay.evaluations.fewshot.methods.training import FittedNetwork, Training
 class Pet(Training):
     """Cross-entropy over the label words at the mask of ``pattern``.
 
-    ``lm_training`` adds masked language modelling of ``unlabeled_batch_size`` unlabeled examples per update (with
-    ``reference`` per micro-batch, as in FewNLU); by default as many as there are labelled ones.
-    ``alpha`` weighs the two as PET does, alpha · PET + (1 - alpha) · MLM; ``sum`` is FewNLU's plain sum, whose alpha
-    had no effect. ``decoding_strategy`` is the order in which answers of several tokens are read (COPA, WSC, ReCoRD).
+    ``lm_training`` adds masked language modelling (MLM) of ``unlabeled_batch_size`` unlabeled examples per update (with
+    ``reference`` per micro-batch, as in FewNLU); by default there are as many of them as labelled ones. ``alpha``
+    weights both losses as in PET: alpha · PET + (1 - alpha) · MLM. ``sum`` is the plain sum of both, as in FewNLU,
+    where alpha had no effect. ``decoding_strategy`` is the order in which the masks of answers with several tokens are
+    filled (COPA, WSC, ReCoRD).
     """
 
     pattern: Annotated[int, Field(ge=0)] = 0
@@ -57,9 +58,10 @@ class Pet(Training):
         return super().restore(inputs, folder)
 
     def _with_mlm_loss(self, learner: Learner, net: Network, reading: Reading, inputs: TrainingInputs) -> WithMlmLoss:
+        """The learner with the loss of masked language modelling on the unlabeled examples."""
         items = learner.encode(inputs.unlabeled, training=False)
         net.check_lengths(items)
-        # FewNLU takes one batch of unlabeled examples per micro-batch, we take one per update.
+        # FewNLU uses one batch of unlabeled examples per micro-batch, lmassay one per update.
         n_labelled = self.batch_size
         if self.reference:
             n_labelled = min(self.micro_batch, self.batch_size)

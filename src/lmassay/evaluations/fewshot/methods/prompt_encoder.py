@@ -84,6 +84,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 def put_in(embedded: torch.Tensor, slots: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """Word embeddings (rows × positions × width), with the vectors put into the slots of each row in their order.
+
     >>> put_in(torch.zeros(1, 3, 1), torch.tensor([[True, False, True]]), torch.tensor([[1.0], [2.0]])).tolist()
     [[[1.0], [0.0], [2.0]]]
     """

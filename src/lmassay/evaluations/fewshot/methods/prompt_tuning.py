@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 class PromptTuning(Training):
     """Prompt tuning with a frozen model: ``n_tokens`` vectors are learned, and nothing else.
 
-    They are before the text (``place: front``), or in the slots of P-tuning's patterns (``slots``, as many as the
-    pattern's number says). They start as words of the vocabulary, or (``start: labels``) as the words of the labels
-    followed by words of the vocabulary. Such a prompt needs a higher learning rate than the weights of a network.
+    They are put before the text (``place: front``), or into the slots of P-tuning's patterns (``place: slots``; there
+    are as many as the pattern's number says). The vectors start as the embeddings of random words or, with ``start:
+    labels``, of the labels' words followed by random words. They need a higher learning rate than the weights of a
+    network.
     """
 
     reads_patterns: ClassVar[bool] = False

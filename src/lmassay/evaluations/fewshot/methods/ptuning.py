@@ -117,9 +117,9 @@ def with_front_slots(item: EncodedItem, slots: int, *, after: set[int]) -> Encod
 class PTuning(Training):
     """P-tuning: ``pattern`` is the number of slots. All weights are trained; the prompt has its own learning rate.
 
-    ``prompt_encoder_head_type``: ``raw`` learns the vectors themselves, ``lstm`` and ``mlp`` a small network that makes
-    them. It works with every family whose word embeddings can be read, and for tasks with words or texts as answers.
-    With a causal model and words as answers, the slots are before the prompt of the first pattern.
+    ``prompt_encoder_head_type``: ``raw`` learns the vectors themselves, ``lstm`` and ``mlp`` learn a small network that
+    computes them. It works with every family of models whose word embeddings can be read, and for tasks with words or
+    texts as answers. With a causal model and words as answers, the slots are before the prompt of the first pattern.
     """
 
     reads_patterns: ClassVar[bool] = False

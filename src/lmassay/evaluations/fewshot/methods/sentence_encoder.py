@@ -297,6 +297,7 @@ about candidates)."""
 
 def marked_texts(kind: str, example: InputExample) -> MarkedTexts:
     """The texts that represent an example: one for each candidate (COPA, ReCoRD), else a single one.
+
     ``kind`` is the kind of the task, see ``NluTask.kind``.
     """
     meta = example.meta

@@ -1,4 +1,4 @@
-"""What one split of a configuration cost: tokens and money for prompts, seconds for trainings."""
+"""The cost of a split of a configuration: tokens and money for prompts, seconds for trainings."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SplitCost:
-    """The mean cost over splits; None for what is unknown."""
+    """The mean cost over splits. A number that is not known is None."""
 
     trains: bool = False
+    """Whether the method trains, so that its cost is the time of the training."""
     is_recorded: bool = False
-    """False for runs of earlier versions."""
+    """False for runs of earlier versions, which did not record their cost."""
     seconds: float | None = None
-    """Of the training; teachers of earlier generations are not included."""
+    """The duration of the training, without that of teachers in earlier generations."""
     tokens_in: float | None = None
+    """The tokens of all prompts."""
     tokens_out: float | None = None
+    """The tokens of all answers."""
     usd: float | None = None
+    """The price of all prompts and answers, in US dollars."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain JSON."""
@@ -39,12 +43,12 @@ NO_COST = SplitCost()
 
 
 def cost_of_trainings(responses: Iterable[Response]) -> dict[str, Any]:
-    """What the details of a training record: the seconds of the trainings that answer together."""
+    """The cost that is recorded in a score's details: the total duration of the trainings behind it."""
     return {"trains": True, "seconds": _sum_if_known([response.seconds for response in responses])}
 
 
 def cost_of_answers(responses: Sequence[Response], prices: Prices | None) -> dict[str, Any]:
-    """What the details of a prompted split record: the tokens of all answers and, if prices are known, their price."""
+    """The cost that is recorded in the details of a prompted split: all tokens and, if it is known, their price."""
     tokens_in = _sum_if_known([response.tokens_in for response in responses])
     tokens_out = _sum_if_known([response.tokens_out for response in responses])
     usd: float | None = None
@@ -54,7 +58,7 @@ def cost_of_answers(responses: Sequence[Response], prices: Prices | None) -> dic
 
 
 def mean_cost(all_details: Iterable[Mapping[str, Any]]) -> SplitCost:
-    """The mean over splits of what their details record."""
+    """The mean of the costs that are recorded in the details of several splits."""
     costs: list[Mapping[str, Any]] = [details["cost"] for details in all_details if "cost" in details]
     if not costs:
         return NO_COST
@@ -66,7 +70,7 @@ def mean_cost(all_details: Iterable[Mapping[str, Any]]) -> SplitCost:
 
 
 def _sum_if_known(values: Sequence[float | None]) -> float | None:
-    """The sum; None if one of the values is unknown."""
+    """The sum of the values; None if one of them is not known, or if there are none."""
     recorded = [value for value in values if value is not None]
     if not recorded or len(recorded) < len(values):
         return None

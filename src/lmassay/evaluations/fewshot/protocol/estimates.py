@@ -1,4 +1,4 @@
-"""The protocol's numbers with their uncertainty: a mean over splits, and the rank correlation of dev and test."""
+"""The numbers of the protocol with their intervals: means over splits, and the rank correlation of dev and test."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from lmassay.statistics.distributions import ranks
 from lmassay.statistics.intervals import DEFAULT, Settings
 from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 
-# With three configurations there are only six possible orders.
+# A rank correlation needs at least this number of configurations: three have only six possible orders.
 MIN_CONFIGURATIONS = 4
-# From this many configurations on, the interval comes from resampling. We simulated true values from 0 to 0.97 with
-# normal, coarse and heavy-tailed scores. At 8 configurations, 95 % intervals by resampling covered as little as 83 %,
-# and Bonett and Wright's formula 93 to 97 %. From 16 on, resampling covered 93 to 99 %, while the formula fell to 87 %
-# at 24 with heavy tails.
+# From this number of configurations on, the interval of a rank correlation comes from resampling, below it from Bonett
+# and Wright's formula. This was decided by a simulation of true correlations from 0 to 0.97, with normal, coarse and
+# heavy-tailed scores. At 8 configurations, 95 % intervals by resampling contained the true value in as little as 83 %
+# of the cases, those by the formula in 93 to 97 %. From 16 on, it was 93 to 99 % by resampling, while the formula fell
+# to 87 % at 24 configurations with heavy tails.
 ENOUGH_TO_RESAMPLE = 16
+# The number of digits with which a square root is computed before it is rounded to a float.
 _DIGITS_OF_ROOT = 100
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolEstimate:
-    """A number with its uncertainty. ``value`` is None if there is none; ``reason`` may say why."""
+    """A number with its interval. If there is no number, ``value`` is None, and ``reason`` may say why."""
 
     value: float | None
     std: float | None = None
@@ -39,7 +41,7 @@ class ProtocolEstimate:
     low: float | None = None
     high: float | None = None
     n: int = 0
-    """The number of splits (of a mean) or configurations (of a correlation)."""
+    """The number of splits behind a mean, or of configurations behind a correlation."""
     reason: str = ""
 
 
@@ -47,10 +49,10 @@ NO_ESTIMATE = ProtocolEstimate(None)
 
 
 def mean_and_std(scores: Sequence[float] | Sequence[Fraction] | Floats) -> tuple[float, float | None]:
-    """Mean and sample standard deviation over splits; one score has no deviation.
+    """Mean and sample standard deviation over splits. For a single score, the deviation is None.
 
-    The numbers of FewNLU's files are computed with exact fractions and rounded once. Given fractions, this function
-    does the same; given floats, it adds them up as numpy does.
+    Fractions are added up exactly and rounded only once, as for the numbers in FewNLU's files. Floats are added up as
+    numpy does.
 
     >>> mean_and_std([0.5, 0.75])
     (0.625, 0.1767766952966369)
@@ -66,14 +68,14 @@ def mean_and_std(scores: Sequence[float] | Sequence[Fraction] | Floats) -> tuple
 def _square_root(value: float | Fraction) -> float:
     if not isinstance(value, Fraction):
         return math.sqrt(value)
-    # Enough digits that the only rounding is that to a float.
+    # With this number of digits, only the final conversion to a float rounds.
     with localcontext(prec=_DIGITS_OF_ROOT):
         return float((Decimal(value.numerator) / Decimal(value.denominator)).sqrt())
 
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
-    """One score per split, and what its interval needs."""
+    """One score per split, and what the interval of their mean depends on."""
 
     values: Sequence[float]
     correlation: float = 0.0
@@ -81,13 +83,14 @@ class SplitScores:
     on_tests: Floats | None = None
     """The scores of individual test examples, one row per split; None if they are not known."""
     test_groups: NDArray[np.int64] | None = None
-    """The groups that tests belong to; None if they are independent."""
+    """The group that each test example belongs to; None if test examples are independent of each other."""
 
 
 def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> ProtocolEstimate:
-    """Mean ± sample standard deviation, with the interval that a run reports.
+    """The mean with its sample standard deviation, and the same interval that a run reports.
 
-    For an accuracy whose tests are known it covers another pool and other tests, for other scores another pool.
+    The interval says how much the mean may change with other labelled examples and, if the scores of individual test
+    examples are known, also with other test examples.
     """
     finite = [score for score in scores.values if math.isfinite(score)]
     if not finite:
@@ -105,10 +108,11 @@ def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Proto
 
 
 def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Settings = DEFAULT) -> ProtocolEstimate:
-    """Do dev scores rank configurations as test scores do? Spearman's coefficient; equal scores share their mean rank.
+    """Spearman's rank correlation: do dev scores rank the configurations in the same order as test scores?
 
-    For the interval, the configurations are a sample of all that could be tried. With fewer than 16 of them, it comes
-    from Fisher's transformation with Bonett and Wright's standard error, otherwise from resampling (percentiles).
+    Equal scores get the mean of their ranks. For the interval, the configurations are treated as a sample of all that
+    could be tried. With fewer than 16 of them, it comes from Fisher's transformation with Bonett and Wright's standard
+    error, otherwise from the percentiles of resampling.
 
     >>> rank_correlation([0.1, 0.2, 0.3, 0.4, 0.5], [1, 2, 3, 5, 4]).value
     0.9
@@ -131,13 +135,13 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
         if np.ptp(values) == 0:
             return ProtocolEstimate(None, n=n, reason=f"all configurations have the same {name} score")
 
-    # Rounded, so that a perfect order gives exactly 1.
+    # The value is rounded, so that a perfect order gives exactly 1.
     value = round(float(_spearman(x, y)), 12)
     low: float | None = None
     high: float | None = None
     if n >= ENOUGH_TO_RESAMPLE:
         low, high = intervals.bootstrap_interval((x, y), _spearman, settings)
-    # Resampling gives no interval if it draws equal scores only.
+    # Resampling gives no interval if it only draws samples of equal scores.
     if low is None or high is None:
         low, high = _interval_by_formula(value, n, settings.confidence)
     return ProtocolEstimate(value, None, low, high, n)
@@ -159,8 +163,8 @@ def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) ->
 
 def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float, float]:
     """Fisher's z with the standard error sqrt((1 + r²/2) / (n - 3)) of Bonett and Wright (2000)."""
-    # The transformation of a perfect order is infinite. Swapping two neighbours lowers the coefficient by
-    # 12 / (n³ - n); a perfect order counts as lower by half of that.
+    # Fisher's transformation of a perfect order is infinite, so the coefficient is lowered a little: by half of
+    # 12 / (n³ - n), which is the difference that swapping two neighbours makes.
     largest = 1 - 6 / (n * (n * n - 1))
     z = math.atanh(max(-largest, min(largest, value)))
     standard_error = math.sqrt((1 + value * value / 2) / (n - 3))
@@ -175,16 +179,17 @@ def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float
     return low, high
 
 
-# --- what noise does to stability -------------------------------------------------------------------------------------
+# --- how much test means change with the number of splits by chance ---------------------------------------------------
 
 _DRAWS = 20_000
 
 
 @cache
 def range_by_chance(counts: tuple[int, ...]) -> float:
-    """The expected range of means over the first ``counts`` independent scores, in units of their standard deviation.
+    """The expected range (highest minus lowest) of the means over the first n independent scores, for n in ``counts``.
 
-    A property of random walks without a simple formula, so it is simulated with a fixed seed (error about 0.005).
+    It is in units of the scores' standard deviation. There is no simple formula for it, so it is simulated with a fixed
+    seed (error about 0.005).
 
     >>> round(range_by_chance((1, 2)), 2)
     0.57
@@ -198,7 +203,11 @@ def range_by_chance(counts: tuple[int, ...]) -> float:
 
 
 def stability_by_chance(counts: Sequence[int], score: float, tests: int) -> float | None:
-    """The stability of a score that differs between splits by chance alone, because each has only ``tests`` tests."""
+    """The expected stability (range of the means over K splits) of a score that splits change only by chance.
+
+    ``counts`` are the values of K, ``score`` is the accuracy, and ``tests`` the number of test examples. None if there
+    is no such number.
+    """
     if len(counts) < 2 or tests < 1 or not 0 <= score <= 1:
         return None
     # The binomial standard deviation of an accuracy on this many tests.

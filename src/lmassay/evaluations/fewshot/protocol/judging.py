@@ -1,11 +1,15 @@
-"""FewNLU's protocol: every configuration is trained on K splits, selected by its mean dev score, and judged by test.
+"""FewNLU's protocol: each configuration is trained on K splits, and the one with the best mean dev score is selected.
 
-Five types lead from a training to a table: a *trial* is one training, a *configuration* its hyper-parameters with their
-means over the splits, a *verdict* says which configuration is selected on a task and how far dev scores can be trusted,
-a *strategy* has the verdicts on all tasks for one way to make splits, and a *study* has the strategies of one method
-with one model. The last two are in ``studies``.
+Five types lead from a training to a table:
 
-A training that failed leaves its configuration with fewer splits; it is reported and never counted as a score.
+- A *trial* is one training.
+- A *configuration* is one setting of the hyper-parameters, with its mean scores over the splits.
+- A *verdict* says which configuration is selected on a task, and how well dev scores predict test scores.
+- A *strategy* has the verdicts on all tasks for one way to make splits.
+- A *study* has the strategies of one method with one model.
+
+The last two are in the module ``studies``. A training that failed is reported and never counted as a score; its
+configuration has fewer splits.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Means of the same scores in another order may differ in the last digit.
+# Means of the same scores may differ in the last digit, because they were added up in another order.
 _ROUNDING = 1e-12
 
 
@@ -49,15 +53,16 @@ class Trial:
     """None if nothing was scored on test."""
     test_metrics: Mapping[str, float] = field(default_factory=dict)
     out_of_choice: float | None = None
-    """The share of tests without a usable answer; None for a method that does not answer in words."""
+    """The share of test examples whose answer is not a label; None for a method that does not answer in words."""
     state: Literal["done", "failed", "not done"] = "done"
     reason: str = ""
     """Why there is no result."""
     run: str = ""
+    """The id of the run."""
     id: str = ""
-    """The example's id in its run: ``split-0-p1-every-0.02``."""
+    """The example's id in its run, such as ``split-0-p1-every-0.02``."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the run recorded: numbers of examples, dev scores during training."""
+    """What else the run recorded: numbers of examples, dev scores during training, cost."""
     chosen_step: float | None = None
     """The update whose weights were kept."""
     on_tests: PerTestScores | None = None
@@ -67,7 +72,7 @@ class Trial:
 
     @property
     def has_result(self) -> bool:
-        """False for a training that failed or was not reached; a score that is not a number is a failure, too."""
+        """Whether the training was done and its scores are finite numbers."""
         if self.state != "done":
             return False
         scores = [score for score in (self.dev, self.test) if score is not None]
@@ -79,37 +84,38 @@ class Configuration:
     """One setting of the hyper-parameters, with its scores over the splits."""
 
     name: str
-    """The hyper-parameters that differ from other configurations: ``learning_rate=1e-05, pattern=2``."""
+    """The hyper-parameters that differ between configurations, such as ``learning_rate=1e-05, pattern=2``."""
     params: Mapping[str, Any]
     dev: ProtocolEstimate
     test: ProtocolEstimate
     test_metrics: Mapping[str, ProtocolEstimate]
     splits: tuple[int, ...]
-    """Those whose trainings have a result."""
+    """The splits whose trainings have a result."""
     missing: tuple[int, ...]
-    """Those whose training failed or was not reached."""
+    """The splits whose training failed or was not reached."""
     out_of_choice: ProtocolEstimate = NO_ESTIMATE
-    """The share of tests without a usable answer, for a method that answers in words."""
+    """The share of test examples whose answer is not a label, for a method that answers in words."""
     cost: SplitCost = NO_COST
     """The mean cost of a split."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolVerdict:
-    """What one strategy concludes about one task: the selected configuration, and how far dev scores can be trusted."""
+    """The result on one task under one strategy: the selected configuration, and how well dev predicts test."""
 
     configurations: tuple[Configuration, ...]
     selected: Configuration | None
     tied: tuple[str, ...]
-    """Configurations with the same mean dev score as the selected one, which came first."""
+    """The other configurations that have the same mean dev score as the selected one."""
     correlation: ProtocolEstimate
-    """Of mean dev with mean test, over the configurations that have all their splits."""
+    """The rank correlation of mean dev and mean test scores, over the configurations that have all their splits."""
     splits: tuple[int, ...]
-    """Those that every configuration should have."""
+    """The splits that every configuration should have."""
     selection_notes: tuple[str, ...] = ()
+    """Notes on how the configuration was selected, or why none was."""
     trials: tuple[Trial, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What the runs warned of: classes without examples, groups in both train and dev."""
+    """The warnings of the runs, such as labels without examples, or groups in both train and dev."""
 
     @property
     def k(self) -> int:
@@ -138,7 +144,7 @@ class ProtocolVerdict:
 
     @property
     def cost(self) -> SplitCost:
-        """What a split of the selected configuration cost on average."""
+        """The mean cost of a split of the selected configuration."""
         return NO_COST if self.selected is None else self.selected.cost
 
     @property
@@ -154,7 +160,7 @@ class ProtocolVerdict:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know about the selection."""
+        """All notes on missing splits and on the selection."""
         return [*self.missing_notes, *self.selection_notes]
 
     @property
@@ -163,13 +169,13 @@ class ProtocolVerdict:
         return [trial for trial in self.trials if trial.state != "done"]
 
     def trials_of(self, configuration: Configuration | None) -> list[Trial]:
-        """The trials of one configuration; none for None."""
+        """The trials of this configuration; empty if it is None."""
         if configuration is None:
             return []
         return [trial for trial in self.trials if trial.configuration == configuration.name]
 
     def reasons(self) -> list[tuple[str, bool, int]]:
-        """Why results are missing, whether the training failed, and how many trainings that concerns."""
+        """(reason, whether trainings failed, number of trainings) for each reason why results are missing."""
         trainings: dict[tuple[str, bool], set[tuple[str, str]]] = {}
         for trial in self.trials_without_result:
             # One training serves all evaluation ratios.
@@ -179,13 +185,13 @@ class ProtocolVerdict:
         return [(reason, failed, len(ids)) for (reason, failed), ids in trainings.items()]
 
     def sizes(self, part: str) -> tuple[int, ...]:
-        """How many examples ``n_train``, ``n_dev`` or ``n_test`` had, each number once."""
+        """The numbers of examples in a part (``n_train``, ``n_dev`` or ``n_test``) over all trials, each once."""
         sizes = {int(trial.details[part]) for trial in self.trials if part in trial.details}
         return tuple(sorted(sizes))
 
 
 def selection_score(metrics: Mapping[str, float]) -> float | None:
-    """The score that trainings and configurations are selected by: the mean of the task's metrics; None without any.
+    """The score by which trainings and configurations are selected: the mean of the task's metrics; None without any.
 
     >>> selection_score({"acc": 0.75, "f1-macro": 0.5})
     0.625
@@ -201,9 +207,9 @@ def judge(
     splits: Iterable[int] | None = None,
     warnings: Iterable[str] = (),
 ) -> ProtocolVerdict:
-    """The verdict over the trials of one task under one strategy.
+    """The verdict on one task under one strategy, from all its trials.
 
-    ``splits`` are those that every configuration should have; without, all that any configuration was tried on.
+    ``splits`` are the splits that every configuration should have, by default all that occur in the trials.
     """
     tried_splits = {trial.split for trial in trials}
     expected = sorted(tried_splits if splits is None else set(splits))
@@ -223,10 +229,11 @@ def judge(
 
 
 def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[ProtocolVerdict]:
-    """The verdicts with the first 1, 2 … K splits of one strategy. Flat curves are stable: the paper's third criterion.
+    """The verdicts that use only the first 1, 2, … K splits of one strategy.
 
-    For strategies that draw each split independently these are the verdicts of smaller K. The folds of cross-validation
-    and MDL depend on K: their first folds show what fewer folds of this size would say, not what another K would.
+    The less the scores change with K, the more stable they are, which is the paper's third criterion. For strategies
+    that draw each split independently, these are the verdicts that a run with a smaller K would give. The folds of
+    cross-validation and MDL depend on K, so a run with a smaller K would have other folds.
     """
     splits = sorted({trial.split for trial in trials})
     return [judge(trials, settings, splits[:k]) for k in range(1, len(splits) + 1)]
@@ -283,12 +290,12 @@ def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: S
 
 
 def _over_splits(scores: Sequence[_ScoredTrial], metric: str, settings: Settings) -> ProtocolEstimate:
-    """The mean over splits. Several trainings on one split are repetitions and averaged first."""
+    """The mean over splits. Several trainings on the same split are repetitions, which are averaged first."""
     by_split: dict[int, list[float]] = {}
     correlation = 0.0
     for trial, score in scores:
         by_split.setdefault(trial.split, []).append(score)
-        # Runs that recorded different correlations: the largest gives the widest interval.
+        # If runs recorded different correlations, the largest is used, which gives the widest interval.
         correlation = max(correlation, trial.correlation.get(metric, 0.0))
     means = []
     for split in sorted(by_split):
@@ -299,7 +306,10 @@ def _over_splits(scores: Sequence[_ScoredTrial], metric: str, settings: Settings
 
 
 def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
-    """The scores of test examples, a row for each split, and their groups; none unless all have the same tests."""
+    """The scores of individual test examples, one row per split, and the groups of the examples.
+
+    Both are None unless all trials recorded them for the same test examples.
+    """
     import numpy as np
 
     by_split: dict[int, list[Sequence[float | None]]] = {}
@@ -311,7 +321,7 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
         by_split.setdefault(trial.split, []).append(trial.on_tests.scores[metric])
         tests.add(trial.on_tests.tests)
         groups = trial.on_tests.groups
-    # Trials on other tests cannot be averaged test by test.
+    # Only scores of the same test examples can be averaged.
     if len(tests) != 1:
         return None, None
     rows = []
@@ -325,11 +335,11 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
 
 
 def _correlation(configurations: Sequence[Configuration], settings: Settings) -> ProtocolEstimate:
-    """The paper's second criterion: do dev scores rank the configurations as test scores do?"""
+    """The paper's second criterion: do dev scores rank the configurations in the same order as test scores?"""
     dev: list[float] = []
     test: list[float] = []
     for configuration in configurations:
-        # A mean over fewer splits cannot be ranked among means over all of them.
+        # A mean over some of the splits cannot be compared with means over all of them.
         if configuration.missing or configuration.dev.value is None or configuration.test.value is None:
             continue
         dev.append(configuration.dev.value)
@@ -343,10 +353,10 @@ def _correlation(configurations: Sequence[Configuration], settings: Settings) ->
 def _select(
     configurations: Sequence[Configuration],
 ) -> tuple[Configuration | None, tuple[str, ...], tuple[str, ...]]:
-    """The first configuration with the highest mean dev score, the names of those tied with it, and notes.
+    """Select the configuration with the highest mean dev score.
 
-    Only configurations that have all their splits are compared. If none has them all, those with the most splits are,
-    and a note says so.
+    Returns it, the names of others with the same score, and notes. Only configurations that have all their splits are
+    compared. If none has all, those with the most splits are compared, and a note says so.
     """
     trained: list[Configuration] = []
     with_dev: list[tuple[float, Configuration]] = []
@@ -360,7 +370,7 @@ def _select(
         # Every training of every configuration failed.
         return None, (), ("all trainings failed; nothing to select",)
     if not with_dev:
-        # A method that answers in words may have a dev set and no answer that can be read.
+        # If a method answers in words, there may be a dev set, but no answer that can be read as a label.
         answers_in_words = trained[0].out_of_choice.value is not None
         reason = "there is no dev set"
         if answers_in_words:
@@ -372,7 +382,7 @@ def _select(
     notes = []
     candidates = [(dev, configuration) for dev, configuration in with_dev if not configuration.missing]
     if not candidates:
-        # A mean over fewer splits is less certain, so those with fewer splits than others are not compared.
+        # A mean over fewer splits is less certain, so only the configurations with the most splits are compared.
         most_splits = max(len(configuration.splits) for _, configuration in with_dev)
         for dev, configuration in with_dev:
             if len(configuration.splits) == most_splits:
@@ -381,7 +391,7 @@ def _select(
 
     best_dev = max(dev for dev, _ in candidates)
     best = [configuration for dev, configuration in candidates if dev >= best_dev - _ROUNDING]
-    # Of several with the same score, the first one is selected, and the others are reported as tied.
+    # If several have the same score, the first one is selected, and the others are reported as tied.
     selected, *others = best
     if others:
         notes.append(f"'{selected.name}' is the first of {len(best)} with the same mean dev score")

@@ -1,9 +1,11 @@
-"""How strongly the results of splits are correlated, because splits of one pool share examples.
+"""How strongly the results of splits are correlated because splits of the same labelled examples overlap.
 
-The test score after a split depends on the examples that were learned from. If each of them moves it a little, the
-scores of two splits are correlated by the share of training examples that they have in common (exactly, if the effects
-add up). Anything else that differs between trainings, such as the order of examples, makes the correlation smaller, so
-an interval that uses this correlation is too wide rather than too narrow.
+The test score of a training depends on the examples that it was trained on. If each example changes the score a little
+and these effects add up, the correlation between the scores of two splits is the share of training examples that they
+have in common. Anything else that differs between trainings, such as the order of examples, makes the correlation
+smaller, so an interval that is computed from this correlation is too wide rather than too narrow.
+
+The correlations by strategy, where "ratio" is the share of the examples that is trained on and K the number of splits:
 
 ====================== ============================ ==========================
 strategy               of test scores               of dev scores
@@ -15,7 +17,7 @@ cross_validation       (K - 2) / (K - 1)            1 / K
 mdl                    by the sizes of its parts    1 / (2K)
 ====================== ============================ ==========================
 
-Dev scores: Nadeau and Bengio's (2003) choice, the share of the pool that is held out.
+For dev scores this is the choice of Nadeau and Bengio (2003): the share of the examples that is held out.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from lmassay.types import Replicates
 
 
 def train_correlation(strategy: str, k: int, ratio: float) -> float:
-    """The correlation of test scores over splits.
+    """The correlation between the test scores of two splits.
 
     >>> train_correlation("multi_splits", 4, 0.5), round(train_correlation("cross_validation", 4, 0.5), 3)
     (0.5, 0.667)
@@ -38,10 +40,10 @@ def train_correlation(strategy: str, k: int, ratio: float) -> float:
     if name in SINGLE or k < 2:
         return 0.0
     if name == "cross_validation":
-        # Two folds share all blocks but their own two; each trains on k - 1 blocks.
+        # Each split trains on k - 1 blocks. Two splits have all blocks in common but the two that they validate on.
         return (k - 2) / (k - 1)
     if name == "bagging":
-        # An example drawn twice counts twice, which makes single draws differ more than their overlap says.
+        # An example that is drawn twice counts twice, so splits differ more than the examples in common suggest.
         return ratio / (1 + ratio)
     if name == "mdl":
         return _nested_correlation(k)
@@ -49,7 +51,7 @@ def train_correlation(strategy: str, k: int, ratio: float) -> float:
 
 
 def dev_correlation(strategy: str, k: int, ratio: float) -> float:
-    """The correlation of dev scores over splits: the share of the pool that is held out."""
+    """The correlation between the dev scores of two splits: the share of all labelled examples that is held out."""
     name = strategy_name(strategy)
     if name in SINGLE or k < 2:
         return 0.0
@@ -57,16 +59,17 @@ def dev_correlation(strategy: str, k: int, ratio: float) -> float:
         "cross_validation": 1 / k,
         # One of k blocks of the second half.
         "mdl": 1 / (2 * k),
-        # The share that ``ratio * n`` draws with replacement out of n miss: (1 - 1/n) ** (ratio * n).
+        # Of n examples, ``ratio * n`` draws with replacement miss a share of (1 - 1/n) ** (ratio * n), which is close
+        # to exp(-ratio).
         "bagging": math.exp(-ratio),
-        # Drawn for dev and not drawn for train, independently.
+        # An example is drawn for dev and, independently, not drawn for train.
         "random": (1 - ratio) ** 2,
     }
     return shares.get(name, 1 - ratio)
 
 
 def train_share(strategy: str, k: int, ratio: float) -> float:
-    """The share of the pool that a split trains on, on average."""
+    """The share of all labelled examples that a split trains on, on average."""
     name = strategy_name(strategy)
     if name == "fixed":
         return 1.0
@@ -78,9 +81,10 @@ def train_share(strategy: str, k: int, ratio: float) -> float:
 
 
 def replicates(metrics: Sequence[str], strategy: str, k: int, ratio: float, *, shown_share: float = 1.0) -> Replicates:
-    """Splits as repetitions of one experiment. ``shown_share`` is the share of a train part that is learned from.
+    """The correlations by metric, for intervals that treat splits as repetitions of an experiment.
 
-    With a method that uses only some examples of the train part, such as in-context learning, splits share fewer.
+    ``shown_share`` is the share of the train part that a method learns from. If it is only a part, as with in-context
+    learning, splits have fewer examples in common.
     """
     of_test = train_correlation(strategy, k, ratio) * shown_share
     of_dev = dev_correlation(strategy, k, ratio)
@@ -94,21 +98,25 @@ def replicates(metrics: Sequence[str], strategy: str, k: int, ratio: float, *, s
 
 
 def _nested_sizes(k: int) -> list[float]:
-    """MDL: the first half of the pool, and before each further split one of K blocks more."""
+    """The share of the examples that each split of MDL trains on: half of them, and from split to split one block more.
+
+    A block is one of K in the second half.
+    """
     return [0.5 * (1 + block / k) for block in range(k)]
 
 
 def _nested_correlation(k: int) -> float:
-    """The correlation that makes Nadeau and Bengio's factor right for parts of growing size, each within the next.
+    """The correlation with which Nadeau and Bengio's factor is right for MDL, whose training sets contain each other.
 
-    The covariance of two means over such parts is that of the larger one with itself, 1 / size.
+    The covariance between the means over two such sets is the variance of the mean over the larger one, which is
+    proportional to 1 / size.
     """
     sizes = _nested_sizes(k)
     sum_of_variances = sum(1 / size for size in sizes)
     sum_of_covariances = 0.0
-    for one in sizes:
-        for other in sizes:
-            sum_of_covariances += 1 / max(one, other)
+    for first in sizes:
+        for second in sizes:
+            sum_of_covariances += 1 / max(first, second)
     variance_of_mean = sum_of_covariances / k**2
     expected_sample_variance = (sum_of_variances - sum_of_covariances / k) / (k - 1)
     # Nadeau and Bengio: the variance of the mean is the sample variance times (1/k + r / (1 - r)).

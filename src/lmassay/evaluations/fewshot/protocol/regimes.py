@@ -1,6 +1,8 @@
-"""Regimes: how trainings depend on each other, from independent ones to generations that learn from the one before.
+"""Regimes: how trainings depend on each other.
 
-A regime says which trainings are wanted and which of them come first; it does not say where they run.
+They may be independent, or teach each other: each generation of trainings may learn from the labels that the generation
+before it gave to unlabeled examples. A regime says which trainings a run consists of and in which order; it does not
+say where they run.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from lmassay.types import Train
 Name = Literal["default", "ensemble", "distillation", "self_training", "ipet", "noisy_student"]
 GENERATIONS = ("self_training", "ipet", "noisy_student")
 PREVIOUS = "previous"
-"""In a training's spec: the last training that it builds upon is not a teacher; its random draws are continued."""
+"""A key in the spec of a training that continues the random draws of the previous training. The last training that it
+builds upon (``Train.after``) is then that one, and not a teacher."""
 
 
 class Regime(BaseModel):
@@ -28,9 +31,10 @@ class Regime(BaseModel):
     - ``ensemble``: the logits of all trainings of a split (patterns and repetitions) are averaged
     - ``distillation``: the ensemble gives soft labels to the unlabeled examples, and a ``student`` learns these at a
       ``temperature`` (PET)
-    - ``self_training``: each training labels the unlabeled examples for its own next generation
-    - ``ipet``: the other trainings of the split (with ``cross``: of all splits) label them, and each generation learns
-      from ``scale_factor`` times as many examples
+    - ``self_training``: each training labels unlabeled examples, from which the same training learns in the next
+      generation
+    - ``ipet``: each training learns from unlabeled examples that the other trainings of the split (with ``cross``: of
+      all splits) have labelled; in each generation there are ``scale_factor`` times as many examples
     - ``noisy_student``: the same as ``ipet``, with dropout of word embeddings from the second generation on
     """
 
@@ -60,10 +64,10 @@ class Regime(BaseModel):
         if self.name == "ensemble":
             return trainings_per_split
         if self.name == "distillation":
-            # The ensemble that teaches, and the student.
+            # These are the trainings of the ensemble that teaches, and the student.
             return trainings_per_split + 1
         if self.name in GENERATIONS:
-            # Every learner is trained once per generation, and only the last generation is scored.
+            # A training is repeated in every generation, and only the last one is scored.
             return self.generations
         return 1
 
@@ -93,25 +97,26 @@ class TrainingGroup:
 
 
 MakeTraining = Callable[[TrainingKey, Mapping[str, Any], Sequence[Train]], Train]
-"""Makes the request for a training, from its key, what is special about it, and the trainings it builds upon."""
+"""Makes the request for a training. Its parameters are the key of the training, entries of its spec that depend on the
+regime, and the trainings that it builds upon."""
 
 
 def teachers_of(training: Train) -> tuple[Train, ...]:
-    """The trainings whose labels a training learns from."""
+    """The trainings whose labels this training learns from."""
     return training.after[:-1] if training.spec.get(PREVIOUS) else training.after
 
 
 def training_groups(
     regime: Regime, splits: int, own_pattern: int | None, make: MakeTraining, *, chained: bool = False
 ) -> list[TrainingGroup]:
-    """All trainings that a run wants, split by split.
+    """All trainings that a run scores, split by split.
 
-    ``chained``: each training continues the random draws of the one before, in the order in which FewNLU trains. It
-    seeds its generators once per generation, not once per training.
+    ``make`` makes the request for one of them. If ``chained``, each training continues the random draws of the one
+    before it, in the order in which FewNLU trains, because FewNLU seeds its generators only once per generation.
     """
     _check(regime, splits)
     patterns: list[int | None] = [*regime.patterns] or [own_pattern]
-    # Split by split, so that the first splits of an interrupted run are complete.
+    # The trainings are ordered by split, so that the first splits of an interrupted run are complete.
     keys = []
     for split in range(splits):
         for pattern in patterns:
@@ -131,7 +136,7 @@ def _joint_groups(regime: Regime, splits: int, keys: Sequence[TrainingKey], make
     """One group per split: the ensemble itself, or the student that learns from it."""
     groups = []
     is_distillation = regime.name == "distillation"
-    # Teachers of a student must label the unlabeled examples; an ensemble only answers the tests.
+    # The teachers of a student must label the unlabeled examples; the members of an ensemble are only tested.
     special_of_member = {"label_unlabeled": True} if is_distillation else {}
     special_of_student = {"method": regime.student, "soft": {"temperature": regime.temperature}}
     for split in range(splits):
@@ -145,10 +150,12 @@ def _joint_groups(regime: Regime, splits: int, keys: Sequence[TrainingKey], make
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is special about a training, and the trainings whose labels it learns from."""
+    """What one training needs from its regime."""
 
     special: dict[str, Any]
+    """Entries of its spec that depend on the regime."""
     teachers: list[Train]
+    """The trainings whose labels it learns from."""
 
 
 def _generation(
@@ -157,7 +164,7 @@ def _generation(
     """The trainings of one generation, in the order of the keys."""
     order = list(keys)
     if chained:
-        # FewNLU loops over patterns, within these over splits, within these over repetitions.
+        # FewNLU has three nested loops: over patterns, over splits and over repetitions.
         patterns = list(dict.fromkeys(key.pattern for key in keys))
         order.sort(key=lambda key: (patterns.index(key.pattern), key.split, key.repetition))
     trainings: dict[TrainingKey, Train] = {}
@@ -178,7 +185,7 @@ def _generation(
 def _last_generation(
     regime: Regime, keys: Sequence[TrainingKey], make: MakeTraining, chained: bool
 ) -> dict[TrainingKey, Train]:
-    """The trainings of the last generation; those before are reached through their teachers."""
+    """The trainings of the last generation. Those of earlier generations are their teachers (or teachers of these)."""
     trainings: dict[TrainingKey, Train] = {}
     for generation in range(regime.generations):
         requests = {}
@@ -193,7 +200,8 @@ def _last_generation(
                 special["pseudo"] = _pseudo_labels(regime, generation, position)
                 teachers = [trainings[teacher] for teacher in _teacher_keys(regime, key, keys)]
                 if regime.name == "noisy_student":
-                    # Dimensions of the word embeddings are dropped. The first generation has no teacher and no noise.
+                    # This is the share of dimensions of the word embeddings that are dropped. The first generation has
+                    # no teachers, so it has no noise either.
                     special["noise"] = regime.dropout_rate
             requests[key] = _Request(special, teachers)
         trainings = _generation(keys, make, requests, chained)
@@ -201,28 +209,28 @@ def _last_generation(
 
 
 def _pseudo_labels(regime: Regime, generation: int, position: int) -> dict[str, Any]:
-    """How the teachers' labels become training examples."""
+    """How many of the teachers' labels become training examples, and how they are drawn."""
     return {
-        # A learner that is its own only teacher uses all of its labels.
+        # A learner that is its own teacher has only one, so its labels are always used.
         "logits_percentage": 1.0 if regime.name == "self_training" else regime.logits_percentage,
         # As in FewNLU, the n most likely examples are used for the second generation only.
         "n_most_likely": regime.n_most_likely if generation == 1 else -1,
         "scale": regime.scale_factor**generation,
-        # Added to the seed, so that learners draw different examples.
+        # This is added to the seed, so that learners draw different examples.
         "draw": position,
     }
 
 
 def _teacher_keys(regime: Regime, learner: TrainingKey, keys: Sequence[TrainingKey]) -> list[TrainingKey]:
-    """The trainings of the generation before whose labels a learner uses."""
+    """The keys of the trainings in the previous generation whose labels a learner uses."""
     if regime.name == "self_training":
         return [learner]
     teachers = []
     for key in keys:
         if key == learner:
             continue
-        # With ``cross``, teachers from other splits may have learned from this split's dev examples, as in FewNLU:
-        # dev scores are then optimistic.
+        # With ``cross``, teachers from other splits may have been trained on this split's dev examples, as in FewNLU.
+        # The dev scores are then too high.
         if regime.cross or key.split == learner.split:
             teachers.append(key)
     return teachers

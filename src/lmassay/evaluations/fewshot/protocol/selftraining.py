@@ -1,5 +1,7 @@
-"""Self-training: teachers label the unlabeled examples, as training data for the next generation (iPET) or as soft
-labels for a final classifier (PET's distillation); Schick and Schütze (2021), sections 3.3 and 3.4.
+"""Self-training: trained models (teachers) label unlabeled examples, from which further models learn.
+
+The labels are used as training data for the next generation (iPET), or as soft labels for a final classifier (PET's
+distillation). See Schick and Schütze (2021), sections 3.3 and 3.4.
 """
 
 from __future__ import annotations
@@ -18,20 +20,21 @@ from lmassay.errors import ConfigError, DataError
 
 Floats = NDArray[np.float64]
 Reduction = Literal["mean", "wmean"]
+"""How the logits of several teachers are averaged: unweighted, or weighted by the teachers' scores."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Teacher:
-    """A model's logits for the unlabeled examples (one row each), and its weight under "wmean"."""
+    """A model's logits for the unlabeled examples, one row each."""
 
     logits: Floats
     score: float = 1.0
-    """For PET, the accuracy on the training set before training."""
+    """Its weight under "wmean"; in PET this is the accuracy on the training set before training."""
 
 
 @dataclass(frozen=True, slots=True)
 class PseudoLabel:
-    """The index of an unlabeled example, and the label that teachers give it."""
+    """An unlabeled example (by its index), and the label that teachers gave it."""
 
     index: int
     label: str
@@ -39,7 +42,7 @@ class PseudoLabel:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Examples for the next generation, label by label, and notes on labels with too few candidates."""
+    """The new examples for the next generation, and notes on labels that have too few candidates."""
 
     examples: tuple[PseudoLabel, ...]
     notes: tuple[str, ...] = ()
@@ -50,10 +53,10 @@ class Recipe:
     """How the next generation's examples are drawn; the defaults are FewNLU's."""
 
     share: float = 0.25
-    """The share of the teachers that is drawn at random for each learner; at least one teacher is drawn."""
+    """The share of the teachers that are drawn at random for each learner; at least one teacher is drawn."""
     most_likely: int = -1
-    """If positive, each label is drawn from this many examples with the highest probability of the label, whether or
-    not it is the predicted one."""
+    """If positive, the examples of a label are drawn from this number of examples with the highest probability of the
+    label, whether or not it is their predicted label. Otherwise they are drawn from those with this predicted label."""
     reduction: Reduction = "mean"
     upsample: bool = True
     """Whether the examples of a label that has too few are repeated."""
@@ -69,7 +72,7 @@ FEWNLU = Recipe()
 
 
 def count_new_examples(n: int, scale: float) -> int:
-    """How many examples are added to ``n``, so that there are ``scale`` times as many.
+    """How many examples must be added to ``n`` examples, so that there are ``scale`` times as many.
 
     >>> count_new_examples(32, 5)
     128
@@ -80,7 +83,9 @@ def count_new_examples(n: int, scale: float) -> int:
 
 
 def label_sizes(train_labels: Sequence[str], labels: Sequence[str], n_new: int) -> list[int]:
-    """How many new examples each label gets: in proportion to the training set, rounded down as in FewNLU.
+    """How many new examples each label gets.
+
+    The labels have the same proportions as in the training set. As in FewNLU, the numbers are rounded down.
 
     >>> label_sizes(["a", "a", "b"], ["a", "b"], 10)
     [6, 3]
@@ -106,6 +111,7 @@ def merged_logits(teachers: Sequence[Teacher], reduction: Reduction = "mean") ->
 
 
 def _stacked(teachers: Sequence[Teacher]) -> Floats:
+    """The logits of all teachers: teachers × examples × labels; a DataError if they do not fit together."""
     shapes = {np.shape(teacher.logits) for teacher in teachers}
     if len(shapes) != 1 or len(next(iter(shapes))) != 2:
         raise DataError(f"teachers must give one row per example for the same examples, not {sorted(shapes)}")
@@ -118,28 +124,28 @@ def _stacked(teachers: Sequence[Teacher]) -> Floats:
 
 
 def soft_labels(teachers: Sequence[Teacher], reduction: Reduction = "mean", temperature: float = 1.0) -> Floats:
-    """Probabilities from averaged logits. PET's final classifier learns them at temperature 2."""
+    """The labels' probabilities from the averaged logits. PET's final classifier uses the temperature 2."""
     if not temperature > 0:
         raise ConfigError(f"temperature={temperature:g} must be above 0")
     return _softmax(merged_logits(teachers, reduction) / temperature)
 
 
 def _softmax(logits: Floats) -> Floats:
-    # Subtracting the largest logit does not change the result, but avoids an overflow.
+    # The largest logit is subtracted, which does not change the result but avoids an overflow.
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Generators:
-    """The random generators of the draws: Python's chooses teachers, numpy's draws examples."""
+    """Two random generators: Python's chooses teachers, numpy's draws examples."""
 
     choosing: random.Random
     drawing: np.random.RandomState
 
 
 def generators(seed: int = 42) -> Generators:
-    """Fresh generators from one seed, of the kinds that FewNLU uses."""
+    """New generators with this seed, of the same kinds as in FewNLU."""
     return Generators(random.Random(seed), np.random.RandomState(seed))
 
 
@@ -150,7 +156,11 @@ def draw(
     generators: Generators,
     recipe: Recipe = FEWNLU,
 ) -> Draw:
-    """The new training examples of one learner: ``sizes`` per label, without replacement, likelier ones more often."""
+    """Draw the new training examples of one learner.
+
+    For each label, the number in ``sizes`` is drawn without replacement, with weights according to the probability of
+    the label.
+    """
     if not teachers:
         raise ConfigError("there is no teacher: train several patterns or repetitions, or let all splits teach (cross)")
     n_chosen = max(round(len(teachers) * recipe.share), 1)
@@ -172,8 +182,7 @@ def draw(
                 weights = weights * times
         if not candidates:
             continue
-        # Python's sum adds one by one, as FewNLU does. numpy's would differ in the last digit, which sometimes
-        # decides a draw.
+        # As in FewNLU, Python's sum is used. numpy's may differ in the last digit, which sometimes changes a draw.
         total = sum(weights)
         shares = [weight / total for weight in weights]
         n_drawn = min(size, len(candidates))
@@ -184,9 +193,9 @@ def draw(
 
 
 def _candidates(probabilities: Floats, column: int, most_likely: int) -> tuple[list[int], list[float]]:
-    """The examples that may get a label, and their weights in the draw."""
+    """The examples (by index) that may get the label of this column, and their weights in the draw."""
     if most_likely > 0:
-        # As in FewNLU, of equal probabilities the example with the higher index comes first.
+        # As in FewNLU, of examples with the same probability the one with the higher index comes first.
         ranked = [(float(probability), row) for row, probability in enumerate(probabilities[:, column])]
         ranked.sort(reverse=True)
         best_rows: list[int] = []

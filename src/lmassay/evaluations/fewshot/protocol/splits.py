@@ -8,8 +8,8 @@ that nothing of a group can leak from train to dev::
     for split in make_splits("multi_splits", units, k=4):
         train = [examples[i] for i in split.train]
 
-For the strategies that FewNLU implements, seed 42, the file's group order and ``stratify=False`` give exactly its
-indices.
+With seed 42, groups in the order of the file and ``stratify=False``, the strategies that FewNLU implements give exactly
+the same indices as FewNLU.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 Pairs = Literal["all", "cloze", "classifier"]
+"""How WSC's pairs of a right and a wrong referent are used; see ``make_splits``."""
 
 # FewNLU's own names, the paper's abbreviations, and other common spellings.
 ALIASES = {
@@ -46,6 +47,7 @@ ALIASES = {
 }
 # FewNLU draws the seeds of its splits from this range, so the same seed gives the same splits.
 _MAX_SEED = 10_000
+# WSC's label of a right referent.
 _TRUE = "True"
 _PURPOSE = {"train": "train on", "dev": "validate on"}
 
@@ -62,13 +64,16 @@ class SplitUnit:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Indices in the list of examples; ``dev`` is empty if nothing is held out. Bagging may have an index twice."""
+    """One division of the examples into train and dev."""
 
     index: int
+    """The number of the split, counted from 0."""
     seed: int
-    """The split's own seed; "fixed" and "dev32" do not draw from it but from the base seed."""
+    """The split's own seed. "fixed" and "dev32" do not use it; they draw with the base seed."""
     train: tuple[int, ...]
+    """Indices in the list of examples. With bagging, an index may occur twice."""
     dev: tuple[int, ...]
+    """Indices in the list of examples; empty if no examples are held out."""
 
 
 def _label(example: InputExample) -> str | None:
@@ -81,10 +86,10 @@ def units_of(
     label: Callable[[InputExample], str | None] = _label,
     pair: Callable[[InputExample], str] | None = None,
 ) -> list[SplitUnit]:
-    """The units of examples.
+    """What splitting needs to know about each example.
 
-    Without ``group`` each example is its own group. FewNLU does this for ReCoRD, where one question may then be in
-    both train and dev.
+    ``group``, ``label`` and ``pair`` are functions that return these properties of an example. Without ``group``, each
+    example is its own group. FewNLU does this for ReCoRD, where the same question may then be in both train and dev.
     """
     units = []
     for index, example in enumerate(examples):
@@ -98,7 +103,7 @@ def units_of(
 
 
 def strategy_name(name: str) -> str:
-    """The name of a strategy that is given by its name, by the paper's abbreviation or by FewNLU's name.
+    """The name of the strategy that ``name`` stands for; it may be an abbreviation of the paper or FewNLU's own name.
 
     >>> strategy_name("MS"), strategy_name("dev32_split"), strategy_name("cross-validation")
     ('multi_splits', 'multi_splits', 'cross_validation')
@@ -111,7 +116,7 @@ def strategy_name(name: str) -> str:
 
 
 def split_seeds(seed: int, k: int) -> list[int]:
-    """A seed for every split. With more splits, the first ones keep their seeds.
+    """The seed of each of ``k`` splits. If ``k`` is increased, the first splits keep their seeds.
 
     >>> split_seeds(42, 4)
     [1824, 409, 4506, 4012]
@@ -131,12 +136,15 @@ def make_splits(
     features: NDArray[np.float64] | None = None,
     pairs: Pairs = "all",
 ) -> list[Split]:
-    """Divide the examples ``k`` times (once for "fixed" and "dev32") by a strategy of ``strategies``.
+    """Divide the examples ``k`` times (once for "fixed" and "dev32") by one of the strategies in ``strategies``.
 
-    ``stratify`` gives every label its share of both parts, as far as whole groups allow; a group counts for the label
-    that most of its examples have. ``features`` are for "model_informed", one row per example. ``pairs`` is for WSC,
-    whose sentences have a right and a wrong referent each: of a pair, dev gets one at random, and train gets the right
-    one ("cloze", which learns from right referents only) or one at random ("classifier").
+    - ``ratio`` is the share of the groups that is trained on.
+    - ``stratify`` gives every label its share of train and dev, as far as whole groups allow. A group counts for the
+      label that most of its examples have.
+    - ``features`` has one row per example; only "model_informed" needs it.
+    - ``pairs`` is for WSC, where a sentence with a right and one with a wrong referent are a pair. With "all", both are
+      used. Otherwise dev gets one of them at random, and train gets the right one ("cloze", for methods that learn
+      from right referents only) or one at random ("classifier").
     """
     name = strategy_name(strategy)
     k = 1 if name in SINGLE else k
@@ -146,7 +154,7 @@ def make_splits(
     group_features = None
     if name == "model_informed":
         group_features = _group_features(features, groups, len(units))
-    # Without stratification all groups are in one stratum.
+    # Without stratification, all groups are in the same stratum.
     strata = [""] * len(groups)
     if stratify:
         strata = [_majority_label(units, members) for members in groups]
@@ -154,7 +162,7 @@ def make_splits(
     pool = Pool(tuple(strata), ratio, seeds, group_features)
     splits = []
     for index, parts in enumerate(STRATEGIES[name](pool)):
-        # As in FewNLU, the two settings with a single split draw from the seed itself, not from the first split seed.
+        # As in FewNLU, the two strategies with a single split draw with the base seed, not with the split's own seed.
         rng = random.Random(seed) if name in SINGLE else parts.rng
         train, dev = _examples_of(parts, units, groups, pairs, rng)
         purpose = ""
@@ -172,6 +180,7 @@ def make_splits(
 
 
 def _check_options(name: str, k: int, ratio: float, pairs: str) -> None:
+    """Raise a ConfigError for options with which nothing can be divided."""
     if k < 1:
         raise ConfigError(f"k={k}: there must be at least one split")
     if name == "cross_validation" and k == 1:
@@ -188,6 +197,7 @@ def _check_options(name: str, k: int, ratio: float, pairs: str) -> None:
 
 
 def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> None:
+    """Raise an error if there are too few groups (``n``) for the strategy and its options."""
     if n_examples == 0:
         raise DataError("there is no labelled example to split")
     if name == "fixed":
@@ -200,12 +210,12 @@ def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> N
     if name == "cross_validation":
         max_folds = n
     elif name == "mdl":
-        # mdl validates only on the second half
+        # MDL validates only on the second half of the groups.
         max_folds = n - n // 2
     if max_folds is not None and k > max_folds:
         raise ConfigError(f"k={k} folds of '{name}' need as many groups to validate on, but there are {max_folds}")
     if name not in DEALT_BY_FOLD and int(n * ratio) == 0:
-        # Rounded up: a ratio that is rounded down would leave no group again.
+        # This is rounded up, because a ratio that is rounded down would leave no group again.
         smallest_ratio = math.ceil(100 / n) / 100
         raise DataError(
             f"'{name}' with ratio={ratio:g} leaves none of {n} groups to train on: "
@@ -214,7 +224,7 @@ def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> N
 
 
 def _groups(units: Sequence[SplitUnit]) -> list[tuple[int, ...]]:
-    """The indices of each group's examples; groups are in the order in which they begin."""
+    """The indices of each group's examples. The groups are in the order of their first examples."""
     by_group: dict[str, list[int]] = {}
     for index, unit in enumerate(units):
         by_group.setdefault(unit.group, []).append(index)
@@ -222,7 +232,7 @@ def _groups(units: Sequence[SplitUnit]) -> list[tuple[int, ...]]:
 
 
 def _majority_label(units: Sequence[SplitUnit], members: Sequence[int]) -> str:
-    """The label that most members of a group have; of equally frequent ones the first."""
+    """The label that most members of a group have; of several equally frequent ones, the one that occurs first."""
     counts = Counter(units[index].label for index in members)
     label, _ = counts.most_common(1)[0]
     return label
@@ -231,7 +241,7 @@ def _majority_label(units: Sequence[SplitUnit], members: Sequence[int]) -> str:
 def _group_features(
     features: NDArray[np.float64] | None, groups: Sequence[tuple[int, ...]], n: int
 ) -> NDArray[np.float64]:
-    """One row per group: the mean of its examples."""
+    """The features of the groups, one row each: the mean over the examples of the group."""
     import numpy as np
 
     if features is None:
@@ -250,10 +260,10 @@ def _group_features(
 def _examples_of(
     parts: Parts, units: Sequence[SplitUnit], groups: Sequence[tuple[int, ...]], pairs: Pairs, rng: random.Random
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The indices of the examples in train and in dev, from those of the groups."""
+    """The indices of the examples in train and in dev, from the indices of the groups."""
     train: list[int] = []
     dev: list[int] = []
-    # Train before dev: both may draw from the same generator, in FewNLU's order.
+    # Train comes before dev, because both may draw from the same generator, and FewNLU draws for train first.
     for group in parts.train:
         members = groups[group]
         train += members if pairs == "all" else _one_per_pair(units, members, take_right=pairs == "cloze", rng=rng)
@@ -274,22 +284,22 @@ def _one_per_pair(
     for members in by_pair.values():
         right = [index for index in members if units[index].label == _TRUE]
         if not right or len(right) == len(members):
-            # Not a pair of right and wrong: all of them stay.
+            # These are not a right and a wrong example, so all of them are used.
             chosen += members
         elif take_right:
             chosen.append(right[0])
         else:
-            # One random() per pair, as in FewNLU; rng.choice() would consume the generator differently.
+            # As in FewNLU, random() is called once per pair; rng.choice() would give other draws.
             drawn = int(rng.random() * len(members))
             chosen.append(members[drawn])
     return chosen
 
 
-# --- what to know about splits before trusting them -------------------------------------------------------------------
+# --- checks that find problems of splits ------------------------------------------------------------------------------
 
 
 def count_leaking_groups(splits: Sequence[Split], units: Sequence[SplitUnit]) -> list[int]:
-    """For each split, how many groups have examples in both parts."""
+    """For each split, how many groups have examples in both train and dev."""
     counts = []
     for split in splits:
         train = {units[index].group for index in split.train}
@@ -305,14 +315,17 @@ def missing_label_warnings(
     labels: Sequence[str] | None = None,
     parts: Sequence[str] = ("train", "dev"),
 ) -> list[str]:
-    """Warnings about labels (``labels``, by default those that occur) without an example in a part."""
+    """A warning for each label that has no example in a part of a split.
+
+    ``labels`` are the labels to look for, by default all that occur.
+    """
     if labels is None:
         labels = list(dict.fromkeys(unit.label for unit in units))
     warnings = []
     for split in splits:
         for part in parts:
             indices = split.train if part == "train" else split.dev
-            # A part that is empty by design, such as the dev set of "fixed", lacks nothing.
+            # A part may be empty by design, such as the dev set of "fixed".
             if not indices:
                 continue
             present = {units[index].label for index in indices}
@@ -323,7 +336,7 @@ def missing_label_warnings(
 
 
 def repeated_split_warnings(splits: Sequence[Split]) -> list[str]:
-    """Warnings about splits that equal an earlier one: they cost another training run but add no information."""
+    """A warning for each split that equals an earlier one: it costs another training but adds no information."""
     first: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     warnings = []
     for split in splits:

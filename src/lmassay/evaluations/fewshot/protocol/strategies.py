@@ -1,8 +1,8 @@
-"""The strategies that divide groups of examples into train and dev; each gives one ``Parts`` per split.
+"""The strategies that divide groups of examples into train and dev. Each yields one ``Parts`` per split.
 
-"fixed", "dev32", "multi_splits", "cross_validation" and "mdl" are FewNLU's, including the order of their draws. The
-other three are only described in its paper (Zheng et al. 2022, section 3.2), not implemented there; the docstrings say
-what they do here.
+"fixed", "dev32", "multi_splits", "cross_validation" and "mdl" work exactly as in FewNLU, including the order of random
+draws. "bagging", "random" and "model_informed" are described in the paper (Zheng et al. 2022, section 3.2) but not
+implemented in FewNLU; their docstrings say what they do here.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# A draw that leaves nothing to validate on is repeated up to this many times.
-_TRIES = 1000
+# A draw that leaves nothing to validate on is repeated up to this number of times.
+_MAX_DRAWS = 1000
 # The maximum number of iterations of k-means.
-_ROUNDS = 100
+_MAX_ITERATIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The groups to be divided, in file order. Each has a stratum, the same for all if labels do not matter."""
+    """The groups of examples to divide, in the order of the file."""
 
     strata: tuple[str, ...]
+    """The stratum of each group: its label or, without stratification, the same text for all groups."""
     ratio: float
     """The share of the groups that is trained on."""
     seeds: Sequence[int]
-    """One per split."""
+    """The seed of each split."""
     features: NDArray[np.float64] | None = None
-    """One row per group, for "model_informed"."""
+    """One row per group; only "model_informed" needs it."""
 
     def __len__(self) -> int:
         return len(self.strata)
@@ -46,18 +47,21 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Indices of groups. ``rng`` continues after the strategy's draws, for what else is drawn for this split."""
+    """One division of the groups. A group is given as its index in the pool."""
 
     train: Sequence[int]
     dev: Sequence[int]
     rng: random.Random
+    """The generator that the strategy has drawn from, for further draws for the same split."""
 
 
 Splitter = Callable[[Pool], Iterator[Parts]]
 
 
 def shares(strata: Sequence[str], number: int) -> dict[str, int]:
-    """How many of ``number`` each stratum gets: in proportion, by largest remainders; of equals the rarer one first.
+    """Distribute ``number`` over the strata in proportion to their sizes, by the largest remainder method.
+
+    Of strata with the same remainder, the rarer one comes first.
 
     >>> shares(["a"] * 5 + ["b"] * 3, 4)
     {'a': 2, 'b': 2}
@@ -67,7 +71,8 @@ def shares(strata: Sequence[str], number: int) -> dict[str, int]:
     shares_of_strata: dict[str, int] = {}
     remainders: dict[str, int] = {}
     for stratum, count in counts.items():
-        # Integers: the share is number * count / n, and floats could round two equal remainders differently.
+        # The share is number * count / n. It is computed with integers, because the rounding of floats could make two
+        # equal remainders differ.
         shares_of_strata[stratum], remainders[stratum] = divmod(number * count, n)
     by_remainder = sorted(counts, key=lambda stratum: (-remainders[stratum], counts[stratum]))
     n_left = number - sum(shares_of_strata.values())
@@ -77,7 +82,10 @@ def shares(strata: Sequence[str], number: int) -> dict[str, int]:
 
 
 def _cut(order: Sequence[int], strata: Sequence[str], number: int) -> tuple[list[int], list[int]]:
-    """The first of each stratum up to its share, and the others, both in the order given."""
+    """Divide the groups in ``order`` in two: ``number`` groups, and the others. Both keep their order.
+
+    The first part takes the first groups of each stratum, as many as the stratum's share of ``number``.
+    """
     open_places = shares([strata[index] for index in order], number)
     chosen: list[int] = []
     others: list[int] = []
@@ -92,18 +100,18 @@ def _cut(order: Sequence[int], strata: Sequence[str], number: int) -> tuple[list
 
 
 def fixed(pool: Pool) -> Iterator[Parts]:
-    """Train on everything; nothing to select on (FewNLU's ``fix_setting``)."""
+    """Train on all groups, without a dev set (FewNLU's ``fix_setting``)."""
     yield Parts(range(len(pool)), (), random.Random(pool.seeds[0]))
 
 
 def dev32(pool: Pool) -> Iterator[Parts]:
-    """Train on the first groups of the file, select on the others (``dev32_setting``, FewNLU's default)."""
+    """Train on the first groups of the file, and use the others as dev (``dev32_setting``, FewNLU's default)."""
     train, dev = _cut(range(len(pool)), pool.strata, pool.n_train)
     yield Parts(train, dev, random.Random(pool.seeds[0]))
 
 
 def multi_splits(pool: Pool) -> Iterator[Parts]:
-    """Shuffle for each split, then cut at the ratio: the strategy that the paper recommends."""
+    """For each split, shuffle all groups and divide them at the ratio. The paper recommends this strategy."""
     for seed in pool.seeds:
         rng = random.Random(seed)
         order = list(range(len(pool)))
@@ -113,8 +121,8 @@ def multi_splits(pool: Pool) -> Iterator[Parts]:
 
 
 def cross_validation(pool: Pool) -> Iterator[Parts]:
-    """Validate on each of k blocks of the file in turn, train on the others."""
-    # As in FewNLU, nothing is shuffled: a file that is sorted by label needs ``stratify``.
+    """Divide the file into k blocks. Each block is the dev set of one split, which trains on the others."""
+    # As in FewNLU, nothing is shuffled, so a file that is sorted by label needs ``stratify``.
     blocks = _blocks(range(len(pool)), pool.strata, len(pool.seeds))
     for fold, seed in enumerate(pool.seeds):
         train: list[int] = []
@@ -125,7 +133,11 @@ def cross_validation(pool: Pool) -> Iterator[Parts]:
 
 
 def mdl(pool: Pool) -> Iterator[Parts]:
-    """Train on the first half and the blocks of the second half before this one (minimum description length)."""
+    """Minimum description length (MDL): the training set grows from split to split.
+
+    The second half of the groups is divided into k blocks. Each block is the dev set of one split, which trains on the
+    first half and the blocks before this one.
+    """
     train, second_half = _cut(range(len(pool)), pool.strata, len(pool) // 2)
     blocks = _blocks(second_half, pool.strata, len(pool.seeds))
     for block, seed in zip(blocks, pool.seeds, strict=True):
@@ -134,13 +146,16 @@ def mdl(pool: Pool) -> Iterator[Parts]:
 
 
 def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[int]]:
-    """K contiguous blocks. With strata, the groups of each are dealt out in turn, so that each block gets its share."""
+    """Divide the groups in ``order`` into ``k`` contiguous blocks.
+
+    With several strata, the groups of each stratum are dealt out in turn instead, so that each block gets its share.
+    """
     distinct_strata = {strata[index] for index in order}
     if len(distinct_strata) > 1:
         by_stratum = sorted(order, key=strata.__getitem__)
         blocks = []
         for fold in range(k):
-            # Every k-th group from here on, like cards that are dealt to k players.
+            # Each block gets every k-th group, like cards that are dealt to k players.
             blocks.append(sorted(by_stratum[fold::k]))
         return blocks
 
@@ -152,7 +167,7 @@ def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[in
     blocks = []
     for fold in range(k):
         if size == 0 or nothing_remains:
-            # FewNLU would make an empty block; even sizes avoid it.
+            # FewNLU would make an empty block here. Blocks of (almost) equal sizes avoid that.
             start = fold * n // k
             end = (fold + 1) * n // k
         else:
@@ -164,9 +179,9 @@ def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[in
 
 
 def bagging(pool: Pool) -> Iterator[Parts]:
-    """Draw ``ratio`` of the groups with replacement to train on; those never drawn are validated on.
+    """Draw a share ``ratio`` of the groups with replacement to train on; those never drawn are the dev set.
 
-    A group drawn twice is trained on twice. A draw that contains all groups is repeated.
+    A group that is drawn twice is trained on twice. If all groups are drawn, the draw is repeated.
     """
     members_by_stratum: dict[str, list[int]] = {}
     for index, stratum in enumerate(pool.strata):
@@ -174,7 +189,7 @@ def bagging(pool: Pool) -> Iterator[Parts]:
     shares_of_strata = shares(pool.strata, pool.n_train)
     for seed in pool.seeds:
         rng = random.Random(seed)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_DRAWS):
             train: list[int] = []
             for stratum, share in shares_of_strata.items():
                 train += rng.choices(members_by_stratum[stratum], k=share)
@@ -185,11 +200,11 @@ def bagging(pool: Pool) -> Iterator[Parts]:
 
 
 def random_sampling(pool: Pool) -> Iterator[Parts]:
-    """Draw ``ratio`` of all groups to train on and, independently, ``1 - ratio`` of all groups to validate on.
+    """Draw a share ``ratio`` of all groups to train on and, independently, a share ``1 - ratio`` of all groups for dev.
 
-    Both draws are without replacement. Groups in both draws are trained on only, so nothing overlaps, and dev is
-    smaller than in "multi_splits" (a quarter of the groups instead of half for ratio 0.5). If that leaves no group for
-    dev, one is drawn.
+    Both draws are without replacement. Groups that are in both draws are only trained on, so dev is smaller than in
+    "multi_splits" (with ratio 0.5, a quarter of the groups instead of half). If no group is left for dev, one is drawn
+    from those that are not trained on.
     """
     for seed in pool.seeds:
         rng = random.Random(seed)
@@ -203,7 +218,7 @@ def random_sampling(pool: Pool) -> Iterator[Parts]:
 
 
 def _sample(pool: Pool, number: int, rng: random.Random) -> list[int]:
-    """Draw this many groups without replacement, from each stratum its share."""
+    """Draw this number of groups without replacement, from each stratum its share."""
     order = list(range(len(pool)))
     rng.shuffle(order)
     sample, _ = _cut(order, pool.strata, number)
@@ -211,10 +226,10 @@ def _sample(pool: Pool, number: int, rng: random.Random) -> list[int]:
 
 
 def model_informed(pool: Pool) -> Iterator[Parts]:
-    """Cluster the groups by a model's features; train on one cluster, validate on the other.
+    """Divide the groups into two clusters by a model's features; train on one, and use the other as dev.
 
-    The two clusters have the sizes that the ratio asks for. Every split starts k-means from its own seed, which also
-    decides which cluster is trained on.
+    The clusters have the sizes that the ratio demands. The seed of a split decides where k-means starts, and so also
+    which cluster is trained on.
     """
     assert pool.features is not None
     for seed in pool.seeds:
@@ -233,24 +248,26 @@ def model_informed(pool: Pool) -> Iterator[Parts]:
 def two_clusters(
     features: NDArray[np.float64], strata: Sequence[str], sizes: Mapping[str, int], rng: random.Random
 ) -> NDArray[np.bool_]:
-    """Two-means with given cluster sizes: True for the rows of the first cluster, ``sizes`` of each stratum.
+    """K-means with two clusters of given sizes; returns whether each row belongs to the first cluster.
 
-    For given centres the assignment is the cheapest of its size, so the cost never rises and the rounds end.
+    ``sizes`` says how many rows of each stratum the first cluster gets. In each iteration the rows are assigned in the
+    way that has the lowest cost (sum of squared distances to the centres), so the cost never rises and the iterations
+    come to an end.
     """
     import numpy as np
 
     first, second = _initial_centres(features, rng)
     labels = np.asarray(strata)
     inside = np.zeros(len(features), dtype=np.bool_)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ITERATIONS):
         to_first = ((features - first) ** 2).sum(axis=1)
         to_second = ((features - second) ** 2).sum(axis=1)
-        # The smaller, the more a row belongs to the first cluster.
+        # The smaller the difference, the closer a row is to the first cluster.
         difference = to_first - to_second
         chosen = np.zeros(len(features), dtype=np.bool_)
         for stratum, size in sizes.items():
             members = np.flatnonzero(labels == stratum)
-            # A stable order decides between equal distances, so that every platform gives the same clusters.
+            # A stable sort keeps rows with equal distances in their order, so every platform gives the same clusters.
             nearest_first = np.argsort(difference[members], kind="stable")
             nearest = members[nearest_first[:size]]
             chosen[nearest] = True
@@ -267,7 +284,10 @@ def two_clusters(
 def _initial_centres(
     features: NDArray[np.float64], rng: random.Random
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A random row, and another drawn with probability proportional to its squared distance (k-means++)."""
+    """Draw two rows as centres: the second with a probability proportional to its squared distance from the first.
+
+    This is the initialization of k-means++.
+    """
     first = features[rng.randrange(len(features))]
     distances = ((features - first) ** 2).sum(axis=1)
     total = float(distances.sum())
@@ -290,8 +310,8 @@ STRATEGIES: dict[str, Splitter] = {
     "model_informed": model_informed,
 }
 SINGLE = ("fixed", "dev32")
-"""These make one split, whatever K is."""
-# For these the number of folds, not the ratio, decides how much is held out.
+"""These strategies make one split, whatever ``k`` is."""
+# For these strategies the number of folds, not the ratio, decides how much is held out.
 DEALT_BY_FOLD = ("cross_validation", "mdl")
 ABBREVIATIONS = {
     "cross_validation": "CV",

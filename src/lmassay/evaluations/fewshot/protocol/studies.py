@@ -1,8 +1,8 @@
-"""From the runs in a store to the verdicts of the protocol.
+"""Turns the runs in a store into studies with the verdicts of the protocol.
 
-A run is one configuration of hyper-parameters (one for each pattern and evaluation ratio, where it has several), and
-its rows are trainings. Runs of one model and method that agree in everything that is not a hyper-parameter make a
-study. Within a study, trainings are sorted by split strategy and task, and each task gets a verdict.
+A run has one configuration of hyper-parameters or, if it has several patterns or evaluation ratios, one for each of
+them. Its rows are trainings. The runs of one model and method that differ only in hyper-parameters and splits make a
+study. Within a study, trainings are grouped by split strategy and task, and each task gets a verdict.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from lmassay.types.wording import NO_MODEL
 
 TASK = "fewshot"
 ONLY_CONFIGURATION = "the only one"
-# Regimes whose patterns answer together, so that none of them can be selected.
+# Regimes in which the trainings of all patterns are combined, so that none of the patterns can be selected.
 _PATTERNS_TOGETHER = ("ensemble", "distillation")
-# Options that are not hyper-parameters, with their defaults: runs that differ in them answer different questions.
-# If one were missing here, two such runs would pass for the same training done twice, and only the later would count.
+# Options that are not hyper-parameters, with their defaults. Runs that differ in them are in different studies. If an
+# option were missing here, runs that differ in it would look like repetitions of the same training, and only the latest
+# of them would count.
 _FIXED = {
     "labelled": ["train", "dev32"],
     "labelled_examples": None,
@@ -53,20 +54,20 @@ class Strategy:
     """Distinguishes it from other strategies of its study: ``multi_splits``, or ``MS, K=4`` if several K were run."""
     options: Splits
     verdicts: Mapping[str, ProtocolVerdict]
-    """By task."""
+    """Task → verdict."""
     curves: Mapping[str, Sequence[ProtocolVerdict]]
-    """By task: the verdicts with other numbers of splits, K ascending."""
+    """Task → the verdicts for several numbers of splits K, in ascending order of K (for the third criterion)."""
     ran_every_k: bool
-    """True if the verdicts of the curves come from runs with that K, else from the first splits of the largest."""
+    """True if each verdict of a curve comes from runs with that K; False if it comes from the first splits of a run."""
 
     @property
     def name(self) -> str:
-        """The strategy's own name, whatever alias the runs used."""
+        """The name of the strategy, even if the runs used one of its other names."""
         return strategy_name(self.options.strategy)
 
     @property
     def k(self) -> int:
-        """The number of splits; "fixed" and "dev32" make a single one, whatever ``k`` says."""
+        """The number of splits. "fixed" and "dev32" make a single one, whatever the option ``k`` says."""
         if self.name in SINGLE:
             return 1
         return self.options.k
@@ -95,12 +96,15 @@ class Study:
 
     @property
     def verdicts(self) -> dict[str, Mapping[str, ProtocolVerdict]]:
-        """By strategy and task."""
+        """Strategy label → task → verdict."""
         return {strategy.label: strategy.verdicts for strategy in self.strategies}
 
     @property
     def main_strategies(self) -> list[Strategy]:
-        """Of strategies that differ only in K, the one with the most splits; its curves contain the others."""
+        """The strategies without those that differ from another one only by a smaller K.
+
+        The curves of the strategy with the largest K contain the verdicts of the others.
+        """
         largest: dict[str, Strategy] = {}
         # In ascending order of K, so that the last one assigned is the largest.
         for strategy in sorted(self.strategies, key=lambda strategy: strategy.k):
@@ -122,13 +126,13 @@ def read_studies(store: Store, records: Iterable[RunRecord]) -> list[Study]:
 
 
 def studies(runs: Iterable[tuple[RunRecord, Sequence[Row]]]) -> list[Study]:
-    """Few-shot runs with their rows, sorted into studies and judged, in the order of the runs."""
+    """The studies of few-shot runs, which are given with their rows, in the order of the runs."""
     by_study: dict[str, list[_FewShotRun]] = {}
     settings: Settings | None = None
     for record, rows in runs:
         run = _FewShotRun(record, rows)
         by_study.setdefault(run.study_key, []).append(run)
-        # One page has one confidence level: that of its first run.
+        # A page has a single confidence level, which is that of the first run.
         settings = settings or record.settings
     if settings is None:
         return []
@@ -168,34 +172,38 @@ class _FewShotRun:
         return canonical({**self.splits.model_dump(), "strategy": strategy_name(self.splits.strategy)})
 
     def correlation(self, metrics: Iterable[str]) -> Mapping[str, float]:
-        """How strongly the splits are correlated, by metric; runs of early versions did not write that down."""
+        """Metric → how strongly the splits are correlated because they share examples."""
         replicates = self.record.design.replicates
+        # Runs of early versions did not record it.
         if replicates is None:
             options = self.splits
             replicates = overlap.replicates(list(metrics), options.strategy, options.k, options.ratio)
         return replicates.correlation
 
     def configurations(self) -> list[tuple[dict[str, Any], str | None, str | None]]:
-        """The hyper-parameters of each configuration in the run, with the pattern and interval that its rows name."""
+        """(hyper-parameters, pattern, evaluation ratio) of each configuration in the run.
+
+        The last two are texts, as in the groups of the run's rows; they are None if these do not name them.
+        """
         shared = self._shared_parameters()
         variants = list(dict.fromkeys(_variant(row) for row in self.rows))
         if not variants:
             variants = self._planned_variants()
         configurations = []
-        for pattern, interval in variants:
+        for pattern, eval_ratio in variants:
             params = dict(shared)
             if pattern is not None:
                 params["pattern"] = _number(pattern)
-            if interval is not None:
-                params["every"] = _number(interval)
-            configurations.append((params, pattern, interval))
+            if eval_ratio is not None:
+                params["every"] = _number(eval_ratio)
+            configurations.append((params, pattern, eval_ratio))
         return configurations
 
     def _shared_parameters(self) -> dict[str, Any]:
         """The hyper-parameters that all configurations of the run have in common."""
         params = dict(self.method_options)
-        # Several intervals are several configurations, which the rows distinguish; a single one is added here, under
-        # the name that the rows use.
+        # Several evaluation ratios are several configurations, which the rows distinguish. A single ratio is added
+        # here, under the name that the rows use.
         ratios = params.pop("eval_ratios", None)
         if isinstance(ratios, list) and len(ratios) == 1:
             ratios = ratios[0]
@@ -204,14 +212,14 @@ class _FewShotRun:
         for key, value in (self.task.get("regime") or {}).items():
             if key in ("name", "repetitions"):
                 continue
-            # Each pattern is a separate configuration, unless all of them answer together.
+            # Each pattern is a separate configuration, unless the trainings of all patterns are combined.
             if key == "patterns" and self.regime.name not in _PATTERNS_TOGETHER:
                 continue
             params[f"regime.{key}"] = value
         return params
 
     def _planned_variants(self) -> list[tuple[str | None, str | None]]:
-        """The (pattern, interval) pairs that a run without rows would have, as far as its configuration says."""
+        """The pairs (pattern, evaluation ratio) of a run that has no rows yet, as far as its configuration says."""
         patterns: list[str | None] = [None]
         own_pattern = self.method_options.get("pattern")
         if self.regime.name in _PATTERNS_TOGETHER:
@@ -220,15 +228,15 @@ class _FewShotRun:
             patterns = [str(pattern) for pattern in self.regime.patterns]
         elif own_pattern is not None:
             patterns = [str(own_pattern)]
-        intervals: list[str | None] = [None]
+        eval_ratios: list[str | None] = [None]
         ratios = self.method_options.get("eval_ratios")
         if isinstance(ratios, list) and len(ratios) > 1:
-            intervals = [f"{ratio:g}" for ratio in ratios]
-        return list(itertools.product(patterns, intervals))
+            eval_ratios = [f"{ratio:g}" for ratio in ratios]
+        return list(itertools.product(patterns, eval_ratios))
 
 
 def _variant(row: Row) -> tuple[str | None, str | None]:
-    """The pattern and the evaluation ratio of a training, where its run has several."""
+    """The pattern and the evaluation ratio of a training; None for what does not differ within its run."""
     return row.example.groups.get("pattern"), row.example.groups.get("every")
 
 
@@ -237,7 +245,7 @@ def _split(row: Row) -> int:
 
 
 def _number(text: str) -> int | float | str:
-    """The number that a row names in its groups, where everything is text; other text as it is."""
+    """The number that is written in a text, or the text itself if it is not a number."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -250,7 +258,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
-    """The runs of one study, by strategy and with their verdicts."""
+    """Make a study of these runs: sort them by strategy, and compute the verdicts."""
     configuration_names = _configuration_names(runs)
     task_names = _task_names(runs)
     by_strategy: dict[str, list[_FewShotRun]] = {}
@@ -280,14 +288,14 @@ def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
 
 
 def _order_in_paper(strategy: Strategy) -> tuple[int, int]:
-    """The paper's order of strategies, others after them."""
+    """The sort key for the order of strategies in the paper's tables; other strategies come after these."""
     order = list(ABBREVIATIONS)
     position = order.index(strategy.name) if strategy.name in order else len(order)
     return position, strategy.k
 
 
 def _with_curves(strategy: Strategy, strategies: Sequence[Strategy], settings: Settings) -> Strategy:
-    """The strategy with its verdicts over K: from runs with other K if there are any, else from its first splits."""
+    """The strategy with its curves: from runs with other K if there are any, else from its own first splits."""
     options = _options_without_k(strategy.options)
     same_but_k = [other for other in strategies if _options_without_k(other.options) == options]
     same_but_k.sort(key=lambda other: other.k)
@@ -310,7 +318,7 @@ def _options_without_k(options: Splits) -> str:
 
 
 def _titled(studies: Sequence[Study]) -> list[Study]:
-    """The studies with titles: method and model, and further options if studies share both."""
+    """The studies with titles: method and model, and further options if several studies have the same of both."""
     short_titles = []
     for study in studies:
         if study.model == NO_MODEL:
@@ -322,7 +330,7 @@ def _titled(studies: Sequence[Study]) -> list[Study]:
     for study, title in zip(studies, short_titles, strict=True):
         differences = [f"{key} {option_text(value)}" for key, value in study.fixed.items()]
         if short_titles.count(title) > 1 and not differences:
-            # Another study of the same title may have options; this one has the defaults.
+            # Other studies with this title may have further options, while this one has the defaults.
             differences = ["defaults" if has_options else _run_number(study)]
         if differences:
             title += f" ({', '.join(differences)})"
@@ -340,7 +348,7 @@ def _run_number(study: Study) -> str:
 
 
 def _strategy_labels(options: Sequence[Splits]) -> list[str]:
-    """The strategy, and what else differs between those of the same name."""
+    """A label for each strategy: its name, and the options that differ from other strategies with this name."""
     options_by_strategy: dict[str, list[Splits]] = {}
     for splits in options:
         options_by_strategy.setdefault(strategy_name(splits.strategy), []).append(splits)
@@ -350,13 +358,13 @@ def _strategy_labels(options: Sequence[Splits]) -> list[str]:
         descriptions = _descriptions(splits)
         differences = []
         for name, description in descriptions.items():
-            # An option is named only if the strategy occurs with another value of it, too.
+            # An option is named only if the strategy also occurs with another value of it.
             values = {_descriptions(other)[name] for other in options_by_strategy[strategy]}
             if len(values) > 1:
                 differences.append(description)
         label = strategy
         if differences:
-            # The label gets long, so the paper's abbreviation replaces the name.
+            # To keep the label short, the paper's abbreviation replaces the name.
             abbreviation = ABBREVIATIONS.get(strategy, strategy)
             label = ", ".join([abbreviation, *differences])
         labels.append(label)
@@ -364,7 +372,7 @@ def _strategy_labels(options: Sequence[Splits]) -> list[str]:
 
 
 def _descriptions(splits: Splits) -> dict[str, str]:
-    """The options of a strategy in the words of a label."""
+    """Option → its value in the words of a label."""
     return {
         "k": f"K={splits.k}",
         "ratio": f"ratio {splits.ratio:g}",
@@ -374,11 +382,11 @@ def _descriptions(splits: Splits) -> dict[str, str]:
 
 
 def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
-    """Run id → task, with the digest of its data only where data of the same name differ."""
+    """Run id → the name of its task, which includes the digest of the data only if data of the same name differ."""
     full_names: dict[str, str] = {}
     short_names: dict[str, str] = {}
     for run in runs:
-        # ``superglue/rte.0123abcd``; runs of early versions have no signature.
+        # This is a text such as ``superglue/rte.0123abcd``. Runs of early versions do not have it.
         signed = run.record.depends_on.get("data")
         full = signed or str(run.task["data"])
         full_names[run.record.id] = full
@@ -395,7 +403,7 @@ def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
 
 
 def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
-    """A name for each set of hyper-parameters (as canonical JSON): those of them that differ."""
+    """Hyper-parameters (as canonical JSON) → the name of the configuration, which consists of those that differ."""
     all_params: list[dict[str, Any]] = []
     for run in runs:
         for params, _, _ in run.configurations():
@@ -414,7 +422,7 @@ def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
 
 
 def _varying_keys(all_params: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The hyper-parameters that are not the same in all configurations, in order of appearance."""
+    """The names of the hyper-parameters that are not the same in all configurations, in order of appearance."""
     values: dict[str, set[str]] = {}
     for params in all_params:
         for key, value in params.items():
@@ -443,7 +451,7 @@ def _verdicts(
     configuration_names: Mapping[str, str],
     settings: Settings,
 ) -> dict[str, ProtocolVerdict]:
-    """The verdict on each task, over runs of one strategy."""
+    """Task → verdict, for the runs of one strategy."""
     by_task: dict[str, list[_FewShotRun]] = {}
     for run in runs:
         by_task.setdefault(task_names[run.record.id], []).append(run)
@@ -456,7 +464,7 @@ def _verdicts(
 
 
 def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
-    """The splits that every configuration should have; of limited runs those that were reached."""
+    """The splits that every configuration should have; if runs have a ``limit``, those that were reached."""
     if any(run.record.config.get("limit") is not None for run in runs):
         reached: set[int] = set()
         for run in runs:
@@ -468,7 +476,7 @@ def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
 
 
 def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
-    """What the runs warned of, each warning once."""
+    """The warnings of the runs, each once."""
     warnings: list[str] = []
     for run in runs:
         for note in run.record.provenance.notes:
@@ -480,12 +488,12 @@ def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
 
 
 def _trials(runs: Sequence[_FewShotRun], splits: Sequence[int], configuration_names: Mapping[str, str]) -> list[Trial]:
-    """The trials of one task under one strategy. Of a training that several runs did, the latest result counts."""
+    """The trials of one task under one strategy. If several runs did the same training, the latest result counts."""
     trials: dict[str, Trial] = {}
     attempted: set[str] = set()
     for run in runs:
         for trial in _trials_of_run(run, splits, configuration_names):
-            # Other orders of the training examples (sampler_seeds) are repetitions, not the same training.
+            # Trainings with another order of the examples (sampler_seeds) are repetitions, not the same training.
             key = canonical([trial.configuration, run.task.get("sampler_seeds"), trial.split])
             if trial.state != "not done":
                 attempted.add(key)
@@ -501,11 +509,11 @@ def _trials(runs: Sequence[_FewShotRun], splits: Sequence[int], configuration_na
 
 def _trials_of_run(run: _FewShotRun, splits: Sequence[int], configuration_names: Mapping[str, str]) -> Iterable[Trial]:
     """The run's trials by configuration, followed by a trial without result for each split that was not reached."""
-    for params, pattern, interval in run.configurations():
+    for params, pattern, eval_ratio in run.configurations():
         name = configuration_names[canonical(params)]
         reached: set[int] = set()
         for row in run.rows:
-            if _variant(row) == (pattern, interval):
+            if _variant(row) == (pattern, eval_ratio):
                 reached.add(_split(row))
                 yield _trial(run, name, params, row)
         for split in sorted(set(splits) - reached):
@@ -521,7 +529,7 @@ def _trials_of_run(run: _FewShotRun, splits: Sequence[int], configuration_names:
 
 
 def _trial(run: _FewShotRun, name: str, params: Mapping[str, Any], row: Row) -> Trial:
-    """The trial of a row; ``name`` is its configuration's."""
+    """The trial of a row; ``name`` is the name of its configuration."""
     if row.state != "scored":
         return Trial(
             configuration=name,

@@ -1,4 +1,4 @@
-"""What scores cost, next to the scores: one table for methods that train and methods that prompt."""
+"""The table of scores and costs, for methods that train and for methods that prompt a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NONE = "–"
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One method on one task: its score and what a split cost."""
+    """A row of the table: one method on one task, with its score and the mean cost of a split."""
 
     study: Study
     strategy: Strategy
@@ -53,7 +53,7 @@ class CostRow:
         return f"n={self.strategy.verdicts[self.task].test.n}"
 
     def cost_texts(self) -> list[str]:
-        """Tokens, USD and seconds as text: a dash for what the method does not use, n/a for what is unknown."""
+        """Tokens, USD and seconds as text. A dash means "does not apply to the method", n/a means "unknown"."""
         cost = self.cost
         if cost.trains:
             seconds = _UNKNOWN if cost.seconds is None else f"{cost.seconds:,.1f}"
@@ -78,7 +78,7 @@ def cost_rows(studies: Sequence[Study]) -> list[CostRow]:
 
 
 def cost_texts(studies: Sequence[Study]) -> list[list[str]]:
-    """The rows of the table as text, with intervals below their numbers."""
+    """The rows of the table as text for the terminal, with intervals below their numbers."""
     texts = []
     for row in cost_rows(studies):
         verdict = row.strategy.verdicts[row.task]

@@ -1,4 +1,4 @@
-"""What the example browser shows of a training: its configuration, its examples, its course and its prompts."""
+"""The texts that the example browser shows for a training: configuration, examples, dev scores and prompts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmassay.types import Row
 
 
 def texts(row: Row, exchanges: Exchanges) -> NamedValues:
-    """What a training learned from, how it went, and the prompts with their answers."""
+    """(name, text) of everything that is shown for a row: what was trained on, dev scores, prompts and answers."""
     inputs = row.example.inputs
     details = row.score.details
     configuration = [f"{name} {value}" for name, value in row.example.groups.items()]
@@ -19,7 +19,7 @@ def texts(row: Row, exchanges: Exchanges) -> NamedValues:
     for step, scores in details.get("curve") or ():
         metrics = [f"{metric} {value:.3f}" for metric, value in scores.items()]
         curve.append(f"step {step}: {', '.join(metrics)}")
-    # The request for the training itself repeats what is listed above.
+    # The request for the training itself is left out, because it repeats the configuration.
     prompts = [exchange for exchange in exchanges if exchange[0].get("verb") != "train"]
     return [
         ("configuration", ", ".join(configuration)),
@@ -33,7 +33,7 @@ def texts(row: Row, exchanges: Exchanges) -> NamedValues:
 
 
 def _example_counts(inputs: Mapping[str, Any], details: Mapping[str, Any]) -> str:
-    """Such as ``16 train, 16 dev, 277 test``; before the training, the planned numbers."""
+    """A text such as ``16 train, 16 dev, 277 test``. Before the training, these are the planned numbers."""
     counts = []
     for part in ("train", "dev", "test"):
         if f"n_{part}" in details:

@@ -23,7 +23,7 @@ _STABILITY_TEXTS: Mapping[Criterion, tuple[str, str]] = {
     "correlation": ("dev–test rank correlation", "intervals over configurations"),
 }
 MAX_FIGURES = 12
-"""The maximum number of figures of one kind, and of sentences in their place; a note says how many are left out."""
+"""The maximum number of figures of one kind (or of notes that replace them). A note says how many are left out."""
 
 
 def blocks(study: Study) -> list[Block]:
@@ -31,7 +31,7 @@ def blocks(study: Study) -> list[Block]:
     splits = _split_figures(study.main_strategies)
     dev_against_test = [_dev_against_test(study, task) for task in study.tasks]
     stability = []
-    # One criterion after the other, so that tasks can be compared along a row.
+    # The figures of one criterion come after each other, so that tasks can be compared along a row.
     for criterion in _STABILITY_TEXTS:
         for task in study.tasks:
             stability.append(_stability(study, task, criterion))
@@ -50,7 +50,7 @@ def blocks(study: Study) -> list[Block]:
 def _figure_blocks(
     title: str, size: Literal["small", "middle"], figures: Iterable[Figure | Note | None]
 ) -> list[Block]:
-    """A heading with its figures, or the sentences that take their place; nothing if there is nothing to show."""
+    """A heading with its figures, or the notes that replace them; empty if there are none."""
     drawn = [figure for figure in figures if figure is not None]
     if not drawn:
         return []
@@ -69,7 +69,7 @@ def _figure_blocks(
 
 
 def short_name(strategy: Strategy) -> str:
-    """The strategy's label with hyphens, as prose writes it."""
+    """The strategy's label with hyphens instead of underscores."""
     return strategy.label.replace("_", "-")
 
 
@@ -79,8 +79,8 @@ def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
     return with_results[:MAX_SERIES]
 
 
-def _without_others(strategies: Iterable[Strategy], task: str) -> str:
-    """A sentence for the caption that names the strategies for which a figure has no room; empty if there are none."""
+def _left_out_text(strategies: Iterable[Strategy], task: str) -> str:
+    """A sentence for the caption that names the strategies that a figure leaves out; empty if there are none."""
     with_results = [strategy for strategy in strategies if task in strategy.verdicts]
     left_out = with_results[MAX_SERIES:]
     if not left_out:
@@ -92,21 +92,19 @@ def _without_others(strategies: Iterable[Strategy], task: str) -> str:
 
 
 def _split_figures(strategies: Sequence[Strategy]) -> list[Figure | Note]:
-    """One figure per strategy, all on one scale, so that strategies can be compared.
+    """One figure per strategy. All have the same scale, so that strategies can be compared.
 
-    Splits that all have the same score are reported in a sentence instead of a figure.
+    If all splits have the same score, a note says so instead of a figure.
     """
     rows_by_name = {short_name(strategy): _dot_rows(strategy) for strategy in strategies}
     all_values = []
     for rows in rows_by_name.values():
-        for row in rows:
-            for dots in row.series:
-                all_values += [value for _, value in dots]
+        all_values += _values_of_dots(rows)
     figures: list[Figure | Note] = []
     for name, rows in rows_by_name.items():
         if not rows:
             continue
-        values = [value for row in rows for dots in row.series for _, value in dots]
+        values = _values_of_dots(rows)
         if values and are_equal(values):
             figures.append(Note(f"{name}: every split has the score {values[0]:.1f} percent."))
             continue
@@ -119,7 +117,17 @@ def _split_figures(strategies: Sequence[Strategy]) -> list[Figure | Note]:
     return figures
 
 
+def _values_of_dots(rows: Sequence[plots.DotRow]) -> list[float]:
+    """The values of all dots in the rows, for the axis."""
+    values = []
+    for row in rows:
+        for dots in row.series:
+            values += [value for _, value in dots]
+    return values
+
+
 def _dot_rows(strategy: Strategy) -> list[plots.DotRow]:
+    """One row per task: the test and dev scores of the selected configuration on each split."""
     rows = []
     for task, verdict in strategy.verdicts.items():
         trials = [trial for trial in verdict.trials_of(verdict.selected) if trial.state == "done"]
@@ -142,7 +150,7 @@ def _dot(split: int, name: str, score: float) -> tuple[str, float]:
 
 
 def _mean_and_std(estimate: ProtocolEstimate) -> str:
-    """The estimate as text, without its interval."""
+    """The estimate as text without its interval, such as ``72.7±3.1``."""
     return estimate_text(ProtocolEstimate(estimate.value, estimate.std, n=estimate.n), 1)
 
 
@@ -152,7 +160,7 @@ def _mean_and_std(estimate: ProtocolEstimate) -> str:
 def _dev_against_test(study: Study, task: str) -> Figure | Note | None:
     """One mark per configuration; None unless a strategy has at least two configurations with all their splits.
 
-    Too few different points are reported in a sentence instead of a figure.
+    If there are too few different points, a note lists them instead of a figure.
     """
     series = []
     correlations = []
@@ -188,7 +196,7 @@ def _dev_against_test(study: Study, task: str) -> Figure | Note | None:
     chart = plots.series_chart(series, x, y, f"Dev against test on {task}", square=True, diagonal=True)
     caption = (
         f"{task_title(task)}: one mark per configuration, a ring around the selected one. "
-        f"Rank correlation: {'; '.join(correlations)}.{_without_others(study.strategies, task)}"
+        f"Rank correlation: {'; '.join(correlations)}.{_left_out_text(study.strategies, task)}"
     )
     return Figure.of(chart, caption)
 
@@ -207,9 +215,9 @@ def _correlation_text(verdict: ProtocolVerdict) -> str:
 
 
 def _stability(study: Study, task: str, criterion: Criterion) -> Figure | Note | None:
-    """A criterion over the number of splits; None unless a strategy was judged with several numbers.
+    """A criterion as a function of the number of splits K; None unless a strategy was judged with several K.
 
-    A value that does not depend on the number is given in a sentence.
+    If the criterion has the same value for every K, a note says so instead of a figure.
     """
     series = []
     all_points: list[plots.Point] = []
@@ -239,13 +247,13 @@ def _stability(study: Study, task: str, criterion: Criterion) -> Figure | Note |
     chart = plots.series_chart(series, x, y, f"{title} over K on {task}")
     caption = (
         f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}."
-        f"{_without_others(study.main_strategies, task)}"
+        f"{_left_out_text(study.main_strategies, task)}"
     )
     return Figure.of(chart, caption)
 
 
 def _values_with_intervals(points: Iterable[plots.Point]) -> list[float]:
-    """All values that an axis must contain."""
+    """The values of the points and the ends of their intervals, all of which an axis must contain."""
     values = []
     for point in points:
         values.append(point.y)
@@ -289,7 +297,7 @@ def _correlation_points(curve: Sequence[ProtocolVerdict]) -> list[plots.Point]:
 def _dev_curves(strategy: Strategy, task: str) -> Figure | Note | None:
     """The dev scores during the trainings of the selected configuration, one line per split.
 
-    A score that never changes is given in a sentence.
+    If the score never changes, a note says so instead of a figure.
     """
     verdict = strategy.verdicts[task]
     series = []
@@ -314,7 +322,7 @@ def _dev_curves(strategy: Strategy, task: str) -> Figure | Note | None:
     y = plots.percent_axis("dev score, percent", [point.y for point in all_points])
     updates = [point.x for point in all_points]
     last_update = max(1.0, *updates)
-    # A little space to the right of the last mark.
+    # The axis is a little longer than the training, so that there is space to the right of the last mark.
     x = LinearAxis("update", 0.0, last_update * 1.02, whole=True)
     chart = plots.series_chart(series, x, y, f"Dev scores in training on {task} under {short_name(strategy)}")
     caption = (

@@ -48,7 +48,7 @@ def markdown(studies: Sequence[Study]) -> str:
 
 
 def latex(studies: Sequence[Study]) -> str:
-    """One tabular per strategy and, if there are several, one per criterion; everything else in comments."""
+    """One tabular per strategy and, if there are several, one per criterion. Everything else is in comments."""
     parts: list[str] = []
     for study in studies:
         parts.append(latex_format.comment(f"{study.title}: {explanation(study)}"))
@@ -56,7 +56,7 @@ def latex(studies: Sequence[Study]) -> str:
             table = criteria_table(strategy)
             remarks = [f"{table.title}. {stability_note(strategy)}", *_selected_texts(strategy), *notes(strategy)]
             parts += [latex_format.comment(remark) for remark in remarks]
-            # The rows below the rule are those of other K.
+            # The rows below the rule are those of other values of K.
             parts.append(latex_format.tabular(protocol_block(table, "", rule_after=2)))
         if len(study.strategies) > 1:
             for table in comparison_tables(study):
@@ -90,7 +90,7 @@ _COLUMNS = (
 
 
 def csv_text(studies: Sequence[Study]) -> str:
-    """One number per line, not in percent, with the selected configuration."""
+    """One line per number, with the selected configuration. Numbers are shares, not percentages."""
     rows: list[list[Any]] = []
     for study in studies:
         for strategy in study.strategies:
@@ -105,7 +105,7 @@ def csv_text(studies: Sequence[Study]) -> str:
 
 
 def _csv_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
-    """The numbers of a verdict, from the column ``criterion`` on."""
+    """The columns from ``criterion`` on, for all numbers of a verdict."""
     if verdict.selected is None:
         rows = [["test", verdict.k, "mean", *_csv_estimate(NO_ESTIMATE), "", "nothing was selected"]]
     else:
@@ -124,7 +124,7 @@ def _csv_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
 
 
 def _csv_rows_over_k(verdict: ProtocolVerdict) -> list[list[Any]]:
-    """The numbers of one point of a stability curve."""
+    """The columns from ``criterion`` on, for one point of a stability curve."""
     rows = []
     for criterion, *other_columns in [*_csv_test_rows(verdict), _csv_correlation_row(verdict)]:
         rows.append([f"stability of {criterion}", *other_columns])
@@ -132,7 +132,7 @@ def _csv_rows_over_k(verdict: ProtocolVerdict) -> list[list[Any]]:
 
 
 def _csv_test_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
-    """One row for each metric; with several, one for their mean as well."""
+    """One row for each metric and, if there are several, one for their mean."""
     estimates = dict(verdict.test_metrics)
     if len(estimates) != 1:
         estimates = {"mean": verdict.test, **estimates}
@@ -156,7 +156,7 @@ def _csv_estimate(estimate: ProtocolEstimate) -> list[Any]:
 
 
 def document(studies: Sequence[Study]) -> dict[str, Any]:
-    """Everything, for programs."""
+    """All studies with all their numbers as JSON, for programs."""
     return {
         "confidence": studies[0].settings.confidence if studies else None,
         "studies": [_json_study(study) for study in studies],
@@ -181,7 +181,7 @@ def _json_strategy(strategy: Strategy) -> dict[str, Any]:
     return {
         "name": strategy.label,
         **strategy.options.model_dump(mode="json"),
-        # The strategy's own name and number of splits, where the options may have an alias and an unused K.
+        # The options may have another name of the strategy, and a K that is not used; these replace both.
         "strategy": strategy.name,
         "k": strategy.k,
         "tasks": tasks,
@@ -213,7 +213,7 @@ def _json_verdict(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> di
         "splits": list(verdict.splits),
         "examples": examples,
         "configurations": [_json_configuration(configuration) for configuration in verdict.configurations],
-        # An odd key, but published: programs read it.
+        # The key is an odd word for missing results, but programs that read it exist.
         "wanting": missing_results,
         "notes": [*verdict.notes, *verdict.warnings],
     }

@@ -1,4 +1,4 @@
-"""Figures of the few-shot section: marks and lines over axes that fit them, and rows of dots.
+"""The two kinds of charts in the few-shot section: points and lines over two axes, and rows of dots.
 
 Series differ in colour and in the shape of their marks.
 """
@@ -26,45 +26,52 @@ from lmassay.reporting.chart import (
     Stroke,
 )
 
-# Series with even numbers are drawn full and those with odd numbers hollow, so a shape can be used twice in a row.
+# Shapes by the number of a series. Two successive series have the same shape: the marks of the first are filled, those
+# of the second are hollow.
 _MARKERS: tuple[Marker, ...] = ("circle", "circle", "triangle", "triangle", "square")
 _MAX_NAMED = 16
-"""With more series than this there is no legend; the title of a mark names its series."""
+"""With more series than this there is no legend; the tooltip of a mark names its series."""
 _SERIES_DISTANCE = 5.0
-"""The distance between the intervals of two series at the same x, in pixels."""
+"""The points of several series at the same x are drawn next to each other, at this distance in pixels."""
 _MAX_SPREAD = 20.0
-"""The maximum distance between the first and the last of these intervals, in pixels."""
+"""The maximum distance between the first and the last of these points, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value with its interval. ``title`` is its tooltip; a ``strong`` point has a ring."""
+    """A value with its interval."""
 
     x: float
     y: float
     title: str
+    """The text of its tooltip."""
     low: float | None = None
     high: float | None = None
     strong: bool = False
+    """Whether the point is emphasized by a ring, or the only kind of point that is drawn (see ``Series.dots``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points that belong together. ``line`` joins them. Without ``dots``, only strong points are drawn."""
+    """Points that belong together."""
 
     name: str
     points: Sequence[Point]
     line: bool = False
+    """Whether the points are joined by a line."""
     dots: bool = True
+    """If False, only strong points are drawn, without a ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class DotRow:
-    """A label with one row of dots (title, value) per series, and one summary text per series."""
+    """A label with one row of dots for each series."""
 
     label: str
     series: Sequence[Sequence[tuple[str, float]]]
+    """For each series, the tooltip and the value of each dot."""
     summaries: Sequence[str]
+    """For each series, the text at the end of its row."""
 
 
 def percent_axis(title: str, values: Sequence[float]) -> LinearAxis:
@@ -81,26 +88,26 @@ def series_chart(
     square: bool = False,
     diagonal: bool = False,
 ) -> Chart:
-    """Series over two axes. A legend is below if there are several series, but not too many."""
+    """A chart of series over two axes. There is a legend below if there are several series, but not too many."""
     marks: list[Mark] = []
     if diagonal:
         low = max(x.low, y.low)
         high = min(x.high, y.high)
         if low < high:
             marks.append(ChartLine([(low, low), (high, high)], "chance"))
-    # Many series are drawn closer together, so that their points do not move away from their x.
+    # Many series are drawn closer together, so that their points stay near their x.
     largest_distance = _MAX_SPREAD / max(len(series) - 1, 1)
     distance = min(_SERIES_DISTANCE, largest_distance)
     middle = (len(series) - 1) / 2
-    for number, one in enumerate(series):
+    for number, one_series in enumerate(series):
         shift = 0.0
-        if one.line and one.dots:
-            # Intervals of several series at the same x would cover each other.
+        if one_series.line and one_series.dots:
+            # Without a shift, the intervals of several series at the same x would cover each other.
             shift = (number - middle) * distance
-        marks.append(Group(_marks_of(one, number), series=number, shift=(shift, 0.0)))
+        marks.append(Group(_marks_of(one_series, number), series=number, shift=(shift, 0.0)))
     legend = []
     if 1 < len(series) <= _MAX_NAMED:
-        legend = [_legend_entry(one, number) for number, one in enumerate(series)]
+        legend = [_legend_entry(one_series, number) for number, one_series in enumerate(series)]
     panel = Panel(y=y, x=x, marks=marks, height=256 if square else 190)
     return Chart(description, [panel], legend=legend, width=330)
 
@@ -108,7 +115,10 @@ def series_chart(
 def dot_rows_chart(
     rows: Sequence[DotRow], names: Sequence[str], scale: Sequence[float], title: str, description: str
 ) -> Chart:
-    """Rows of dots below their labels, each with its range and mean; the axis contains all values of ``scale``."""
+    """A chart with rows of dots below their labels, each with its range and mean.
+
+    ``names`` are the names of the series, and the axis contains all values in ``scale``.
+    """
     categories = [Category(row.label, lanes=len(names), kind="strong") for row in rows]
     axis = CategoryAxis(categories, lane=17)
     marks: list[Mark] = []
@@ -140,7 +150,7 @@ def _marks_of(series: Series, number: int) -> list[Mark]:
 
 
 def _point(point: Point, number: int, has_ring: bool) -> Group:
-    """The mark of a point, with its interval and its ring."""
+    """The marks of a point: its interval, its dot and its ring."""
     marks: list[Mark] = []
     if point.low is not None and point.high is not None:
         marks.append(Interval(point.low, point.high, point.x, along="y", style="spread pale"))
@@ -168,7 +178,7 @@ def _legend_entry(series: Series, number: int) -> LegendEntry:
 
 
 def _row_of_dots(dots: Sequence[tuple[str, float]], series: int, y: float) -> Group:
-    """One row: a bar over its range, its dots, and a stroke at their mean."""
+    """The marks of one row: a bar over its range, its dots, and a stroke at their mean."""
     values = [value for _, value in dots]
     marks: list[Mark] = [Interval(min(values), max(values), y, style="spread pale")]
     for title, value in dots:

@@ -1,4 +1,4 @@
-"""The few-shot section: methods and strategies by the protocol's three criteria, and all their configurations."""
+"""The few-shot section of a report: the protocol's criteria for each method and strategy, and all configurations."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ from lmassay.types.wording import NO_MODEL, counted
 _MAX_MISSING = 200
 # More notes than this are folded.
 _FEW_NOTES = 2
-# A table with more tasks than this is set densely.
+# A table with more tasks than this gets a dense layout.
 _MANY_TASKS = 4
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
-    """One part per method and model. Trainings are compared by configuration here, not example by example."""
+    """The section for these runs, with one part per method and model.
+
+    Its tables compare configurations. The general comparison of runs example by example is left out.
+    """
     studies = read_studies(store, records)
     if not studies:
         return generic_section(store, records)
@@ -50,7 +53,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     if len(studies) == 1:
         blocks += [*_study_blocks(studies[0]), *about_all_studies]
     else:
-        # What is about all methods comes before the first one, or it would be under the heading of the last.
+        # Blocks about all methods come before the first method; at the end they would be under the heading of the last.
         blocks += [_methods_table(studies), *about_all_studies]
         for study in studies:
             blocks += [Heading(study.title), *_study_blocks(study)]
@@ -58,7 +61,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _kept_models(store: Store, records: Sequence[RunRecord]) -> list[Block]:
-    """How many trained models the runs kept, and the command that labels new texts with one of them."""
+    """A note that says how many trained models the runs kept, and how to label new texts with one of them."""
     models: set[Path] = set()
     runs: list[str] = []
     for record in records:
@@ -79,7 +82,7 @@ def _kept_models(store: Store, records: Sequence[RunRecord]) -> list[Block]:
 
 
 def _study_blocks(study: Study) -> list[Block]:
-    """Comparison of strategies, then each strategy, then figures, configurations and missing trainings."""
+    """The blocks of a study: comparison of strategies, each strategy, figures, configurations, missing trainings."""
     blocks: list[Block] = []
     if len(study.strategies) > 1:
         blocks.append(Heading("Strategies compared"))
@@ -119,7 +122,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
         for strategy in study.strategies:
             pairs.append((study, strategy))
     tasks = in_papers_order(all_tasks)
-    # The table would sort strategies by the names that it knows. Under a number as its name, each keeps its place.
+    # ``performance_table`` sorts strategies by the names that it knows. With numbers as names, they keep their order.
     verdicts = {}
     for number, (_, strategy) in enumerate(pairs):
         verdicts[str(number)] = strategy.verdicts
@@ -145,7 +148,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
 
 
 def _method_cell(verdict: ProtocolVerdict | None, cell: ProtocolCell) -> Cell:
-    """A test score, with interval, n and correlation below it."""
+    """The cell of a test score, with interval, n and correlation below the score."""
     if verdict is None:
         return Cell("", ("not run",))
     below = []
@@ -164,11 +167,11 @@ def _method_cell(verdict: ProtocolVerdict | None, cell: ProtocolCell) -> Cell:
 
 
 def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> Folded:
-    """All configurations of a task, those with all their splits first, by mean dev score."""
+    """A table of all configurations of a task by mean dev score, those that have all their splits first."""
     metrics: dict[str, None] = {}
     for configuration in verdict.configurations:
         metrics.update(dict.fromkeys(configuration.test_metrics))
-    # With a single metric, the test score is that metric.
+    # If there is only one metric, the test score is that metric.
     further_metrics = list(metrics) if len(metrics) > 1 else []
     table_rows = []
     for configuration in sorted(verdict.configurations, key=_complete_and_best_first):
@@ -195,7 +198,7 @@ def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> 
 
 
 def _complete_and_best_first(configuration: Configuration) -> tuple[bool, float]:
-    """The sort key: configurations with all their splits first, then by dev score; those without one last."""
+    """A sort key: configurations that have all their splits come first, and among them those with high dev scores."""
     dev = configuration.dev.value
     if dev is None:
         dev = -1.0
@@ -211,7 +214,7 @@ def _configuration_name(configuration: Configuration, verdict: ProtocolVerdict) 
 
 
 def _missing_trainings(study: Study) -> list[Block]:
-    """Trainings without a result. Those of one run that failed for the same reason share a row."""
+    """A table of the trainings without a result. Trainings of one run with the same reason are in the same row."""
     splits_by_row: dict[tuple[str, ...], set[int]] = {}
     failed = 0
     not_done = 0

@@ -1,4 +1,4 @@
-"""The protocol's tables as blocks, from which page, Markdown and LaTeX are written."""
+"""The protocol's tables as blocks, from which pages, Markdown and LaTeX are written."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lmassay.evaluations.fewshot.report.tables import (
 )
 from lmassay.reporting.blocks import Body, Cell, Table, TableRow, count, name
 
-# A table with more columns is set densely.
+# A table with more columns than this gets a dense layout.
 _MAX_COLUMNS = 5
 
 
 def protocol_block(table: ProtocolTable, caption: str, rule_after: int | None = None) -> Table:
-    """A table of the protocol. LaTeX draws a rule after ``rule_after`` rows."""
+    """A table of the protocol as a block. In LaTeX there is a horizontal rule after ``rule_after`` rows."""
     table_rows = []
     for row in table.rows:
         shared_n, cells = printed_cells(row)
@@ -40,7 +40,7 @@ def protocol_block(table: ProtocolTable, caption: str, rule_after: int | None = 
 
 
 def selected_table(strategy: Strategy) -> Table:
-    """What was selected on each task, with its scores and numbers of examples."""
+    """The table of the configuration that was selected on each task, with its scores and numbers of examples."""
     table_rows = []
     for task, verdict in strategy.verdicts.items():
         shared = _shared_options(verdict.selected)
@@ -69,10 +69,10 @@ def selected_table(strategy: Strategy) -> Table:
 
 
 def _shared_options(selected: Configuration | None) -> str:
-    """The options that all configurations share, which the name of the selected one leaves out."""
+    """The options that are the same in all configurations, which their names therefore leave out."""
     if selected is None:
         return ""
-    # Whole keys are compared: "learning_rate=" is also the end of "embedding_learning_rate=".
+    # Whole keys are compared, because "learning_rate=" is also the end of "embedding_learning_rate=".
     varied_keys = {part.partition("=")[0] for part in selected.name.split(", ")}
     shared = []
     for key, value in selected.params.items():
@@ -84,7 +84,7 @@ def _shared_options(selected: Configuration | None) -> str:
 
 
 def estimate_cell(estimate: ProtocolEstimate) -> Cell:
-    """The number, its interval below."""
+    """A cell with the number, and its interval below it."""
     number, _, interval = estimate_text(estimate).partition(" [")
     if not interval:
         return Cell(number, [])

@@ -1,7 +1,7 @@
-"""The protocol's tables, as data: the three criteria of one strategy, and strategies against each other.
+"""The protocol's tables as data: the three criteria of one strategy, and comparisons of strategies.
 
-They have the paper's layout: criteria or strategies down, tasks across, an average at the end. Page, terminal, Markdown
-and LaTeX all print the same tables (``printed_cells``).
+They have the paper's layout: a row for each criterion or strategy, a column for each task, and the average in the last
+column. Pages, terminal, Markdown and LaTeX all show the same tables (see ``printed_cells``).
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ TASK_TITLES = {
     "record": "ReCoRD",
 }
 """The paper's tasks, in the order of its tables."""
-# MultiRC's accuracy over answers counts for selection, but the paper does not show it.
+# The metrics that tables show. MultiRC's accuracy over answers is used for selection, but the paper does not show it.
 _SHOWN_METRICS = {"cb": ("acc", "f1-macro"), "multirc": ("f1", "em"), "record": ("acc", "f1")}
 _METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1", "em": "EM"}
-# The paper's name for F1 over all answers, as opposed to a mean over questions; only MultiRC has both.
+# F1a is the paper's name for MultiRC's F1 over all answers. (MultiRC also has an F1 that is a mean over questions.)
 _MULTIRC_METRIC_TITLES = {**_METRIC_TITLES, "f1": "F1a"}
 AVERAGE = "Avg"
 CORRELATION = "dev–test correlation"
 # If more configurations than this lack splits, they are counted instead of named.
 _MAX_NAMED = 3
-# If there are more K than this, only the powers of two get a row.
+# If there are more values of K than this, only powers of two get a row.
 _MAX_K = 4
 _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
@@ -56,27 +56,27 @@ _EXPLANATION = (
 
 
 def explanation(study: Study) -> str:
-    """What the numbers in all tables mean."""
+    """The text that explains the numbers in all tables."""
     return _EXPLANATION.format(confidence=100 * study.settings.confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolCell:
-    """One number for each metric that the table shows; if there is none, ``note`` says why."""
+    """The numbers of a cell, one for each metric that the table shows. If there are none, ``note`` says why."""
 
     parts: tuple[ProtocolEstimate, ...]
     note: str = ""
 
     @property
     def value(self) -> float | None:
-        """The mean of the parts, which averages over tasks use."""
+        """The mean of the parts, from which the average over tasks is computed; None if a part has no value."""
         values = [part.value for part in self.parts if part.value is not None]
         if not values or len(values) < len(self.parts):
             return None
         return sum(values) / len(values)
 
     def text(self, *, scale: float = 100.0, digits: int = 2) -> str:
-        """Such as ``82.71±1.29`` or ``91.96±3.72/88.63±4.91``; a dash for a missing number."""
+        """A text such as ``82.71±1.29`` or ``91.96±3.72/88.63±4.91``; a dash for a missing number."""
         if not self.parts:
             return "–"
         texts = [_mean_and_std(part, scale, digits) for part in self.parts]
@@ -85,11 +85,13 @@ class ProtocolCell:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRow:
-    """``cells`` in the order of the table's columns, the average last; ``percent`` if they are shares."""
+    """A row of a protocol table."""
 
     name: str
     cells: tuple[ProtocolCell, ...]
+    """In the order of the table's columns, with the average at the end."""
     percent: bool = True
+    """Whether the numbers are shares, which are shown in percent."""
 
     def texts(self) -> list[str]:
         """The cells as text, with as many digits as in the paper's tables."""
@@ -100,7 +102,7 @@ class ProtocolRow:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolTable:
-    """Tasks as columns and their average at the end."""
+    """A table with tasks as columns, and their average as the last column."""
 
     title: str
     columns: tuple[str, ...]
@@ -118,7 +120,7 @@ class ProtocolTable:
 
 
 def criteria_table(strategy: Strategy) -> ProtocolTable:
-    """The three criteria: test, correlation, and both again with other numbers of splits (stability)."""
+    """The three criteria: test score, dev-test correlation, and both with other numbers of splits (stability)."""
     tasks = in_papers_order(strategy.verdicts)
     rows = [
         _row("test", tasks, strategy.verdicts, performance_cell),
@@ -140,7 +142,7 @@ def _has_number(cells: Iterable[ProtocolCell]) -> bool:
 
 
 def strategy_title(strategy: Strategy) -> str:
-    """Such as ``MS: Multi-Splits, K = 4, ratio 0.5``."""
+    """A title such as ``MS: Multi-Splits, K = 4, ratio 0.5``."""
     name = strategy.name
     parts = [f"{_abbreviated(name)}: {_STRATEGY_TITLES.get(name, name)}"]
     if name not in SINGLE:
@@ -155,13 +157,14 @@ def strategy_title(strategy: Strategy) -> str:
 
 
 def _verdicts_by_k(strategy: Strategy, tasks: Sequence[str]) -> dict[int, dict[str, ProtocolVerdict]]:
-    """The verdicts of the stability curves by K and task, without the strategy's own K, which has rows already."""
+    """K → task → verdict, from the stability curves. The strategy's own K, which has rows already, is left out."""
     by_k: dict[int, dict[str, ProtocolVerdict]] = {}
     for task in tasks:
         others = [verdict for verdict in strategy.curves.get(task, ()) if verdict.k != strategy.k]
         shows_all = len(others) <= _MAX_K
         for verdict in others:
-            # Of many, powers of two: neighbouring values of K share nearly all splits and differ little.
+            # If there are many, only powers of two are shown: neighbouring values of K have nearly all splits in
+            # common, so their results hardly differ.
             if shows_all or _is_power_of_two(verdict.k):
                 by_k.setdefault(verdict.k, {})[task] = verdict
     return dict(sorted(by_k.items()))
@@ -172,7 +175,7 @@ def _is_power_of_two(number: int) -> bool:
 
 
 def stability_note(strategy: Strategy) -> str:
-    """Where the rows of other K come from, and how far the test mean moves, compared with chance."""
+    """A text that says where the rows of other K come from, and how much the test mean changes with K."""
     ranges = []
     for task in in_papers_order(strategy.curves):
         observed = range_over_k(strategy.curves[task])
@@ -182,8 +185,8 @@ def stability_note(strategy: Strategy) -> str:
     texts = [_origin_of_other_k(strategy)]
     if ranges:
         texts.append(
-            "Stability (lmassay's definition) is the highest minus the lowest test mean over K, in points; in "
-            f"parentheses, its average if splits differ by chance alone: {', '.join(ranges)}."
+            "Stability (lmassay's definition) is the highest minus the lowest test mean over K, in percentage points; "
+            f"in parentheses, its average if splits differ by chance alone: {', '.join(ranges)}."
         )
     return " ".join(text for text in texts if text)
 
@@ -198,7 +201,7 @@ def _origin_of_other_k(strategy: Strategy) -> str:
     return "Rows of smaller K use only the first K splits, as a run with that K would."
 
 
-# --- strategies against each other ------------------------------------------------------------------------------------
+# --- comparisons of strategies ----------------------------------------------------------------------------------------
 
 
 def comparison_tables(study: Study) -> list[ProtocolTable]:
@@ -211,7 +214,10 @@ def comparison_tables(study: Study) -> list[ProtocolTable]:
 
 
 def performance_table(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> ProtocolTable:
-    """Test mean ± std of the selected configuration, verdicts by strategy and task (Table 2 of the paper)."""
+    """Test mean ± std of the selected configurations (Table 2 of the paper).
+
+    ``verdicts`` is a mapping from strategy to task to verdict.
+    """
     tasks = in_papers_order(_tasks_of(verdicts))
     rows = []
     for strategy in _strategies_in_papers_order(verdicts):
@@ -221,7 +227,10 @@ def performance_table(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> 
 
 
 def correlation_table(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> ProtocolTable:
-    """Rank correlation of dev and test over configurations, verdicts by strategy and task (Table 3 of the paper)."""
+    """Rank correlation of dev and test over configurations (Table 3 of the paper).
+
+    ``verdicts`` is a mapping from strategy to task to verdict.
+    """
     tasks = in_papers_order(_tasks_of(verdicts))
     rows = []
     for strategy in _strategies_in_papers_order(verdicts):
@@ -231,7 +240,7 @@ def correlation_table(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> 
 
 
 def stability_table(study: Study) -> ProtocolTable | None:
-    """How far the test mean moves with K; None if no strategy was judged with several K."""
+    """How much the test mean changes with the number of splits K; None if no strategy was judged with several K."""
     tasks = in_papers_order(study.tasks)
     rows = []
     for strategy in study.main_strategies:
@@ -249,7 +258,7 @@ def stability_table(study: Study) -> ProtocolTable | None:
             rows.append(_points_row(f"{name}, by chance", by_chance))
     if not rows:
         return None
-    title = "Stability (lmassay's definition): highest minus lowest test mean over K, in points"
+    title = "Stability (lmassay's definition): highest minus lowest test mean over K, in percentage points"
     return ProtocolTable(title, (*map(task_title, tasks), AVERAGE), tuple(rows))
 
 
@@ -260,13 +269,13 @@ def _points_row(name: str, cells: Sequence[ProtocolCell]) -> ProtocolRow:
 def _points_cell(value: float | None, curve: Sequence[ProtocolVerdict]) -> ProtocolCell:
     if value is None:
         return ProtocolCell((), "fewer than two K with a result")
-    # K without a result are not counted, because the range is not over them.
+    # Values of K without a result are not part of the range, so they are not counted.
     n = sum(verdict.test.value is not None for verdict in curve)
     return ProtocolCell((ProtocolEstimate(value, n=n),))
 
 
 def range_over_k(curve: Sequence[ProtocolVerdict]) -> float | None:
-    """The highest minus the lowest test mean; None with fewer than two of them."""
+    """The highest minus the lowest test mean over K; None if there are fewer than two."""
     values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
     if len(values) < 2:
         return None
@@ -274,10 +283,10 @@ def range_over_k(curve: Sequence[ProtocolVerdict]) -> float | None:
 
 
 def range_over_k_by_chance(curve: Sequence[ProtocolVerdict]) -> float | None:
-    """What the range would be if splits differed by chance alone; None unless all have the same number of tests."""
+    """The expected range if splits differed by chance alone; None unless all had the same number of test examples."""
     numbers_of_splits: list[int] = []
     test_sizes: set[int] = set()
-    # The mean over the most splits stands for the true score. Curves ascend in K, so it is the last one.
+    # The mean over the most splits is taken for the true score. Curves are in ascending order of K, so it is the last.
     score: float | None = None
     for verdict in curve:
         if verdict.test.value is None:
@@ -353,7 +362,7 @@ def correlation_cell(task: str, verdict: ProtocolVerdict) -> ProtocolCell:
 
 
 def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
-    """The mean over tasks (a task with several metrics counts as their mean); empty unless every task has a number."""
+    """The mean over tasks; empty unless every task has a number. For a task with several metrics, their mean counts."""
     values = [cell.value for cell in cells if cell.value is not None]
     if not values or len(values) < len(cells):
         return ProtocolCell((), f"{len(values)} of {len(cells)} tasks have a number")
@@ -362,7 +371,7 @@ def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
 
 
 def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdict]]) -> tuple[str, ...]:
-    """The tasks' titles with the metrics in their cells, such as ``CB acc/F1``."""
+    """The titles of the columns: each task with the metrics that its cells show, such as ``CB acc/F1``."""
     columns = []
     for task in tasks:
         metrics: Sequence[str] = ()
@@ -387,7 +396,7 @@ def _shown_metrics(task: str, metrics: Mapping[str, ProtocolEstimate]) -> list[s
 
 
 def in_papers_order(tasks: Iterable[str]) -> list[str]:
-    """The paper's tasks in its order, others after them as they come."""
+    """The tasks without repetitions: first those of the paper in its order, then others in their given order."""
     order = list(TASK_TITLES)
 
     def position(task: str) -> int:
@@ -398,12 +407,12 @@ def in_papers_order(tasks: Iterable[str]) -> list[str]:
 
 
 def task_title(task: str) -> str:
-    """As the paper writes it: ``superglue/rte`` is RTE; tasks that are not the paper's keep their names."""
+    """The name of a task as the paper writes it, such as RTE for ``superglue/rte``. Other tasks keep their names."""
     return TASK_TITLES.get(_paper_name(task), task)
 
 
 def _paper_name(task: str) -> str:
-    """Without the data set: ``superglue/cb`` is the paper's CB."""
+    """The name of a task without its data set, such as ``cb`` for ``superglue/cb``."""
     return task.rpartition("/")[2].lower()
 
 
@@ -412,7 +421,7 @@ def _paper_name(task: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrintedNumber:
-    """A number as text, its interval, and the n it rests on; the last two may be empty."""
+    """A number as text, with its interval and n, the number of splits or configurations. The last two may be empty."""
 
     text: str
     interval: str
@@ -428,7 +437,11 @@ _NO_NUMBER = PrintedNumber("–", "", "")
 
 
 def printed_cells(row: ProtocolRow) -> tuple[str, list[list[PrintedNumber]]]:
-    """The cells of a row, one number for each metric, and the n that all of them share, which is then printed once."""
+    """The n of a row and its cells, as they are shown.
+
+    If all cells have the same n, it is returned for the whole row; otherwise the first value is empty, and each number
+    has its own n. A cell has one number for each metric.
+    """
     *task_cells, average_cell = row.cells
     counts: set[int] = set()
     for cell in task_cells:
@@ -462,7 +475,7 @@ def _printed_number(estimate: ProtocolEstimate, row: ProtocolRow, n: str) -> Pri
 
 
 def estimate_text(estimate: ProtocolEstimate, digits: int = 2) -> str:
-    """In percent, such as ``72.66±3.13 [67.7, 77.6]``."""
+    """The estimate in percent, such as ``72.66±3.13 [67.7, 77.6]``."""
     number = _mean_and_std(estimate, 100.0, digits)
     interval = _interval(estimate, 100.0, digits)
     if not interval:
@@ -480,7 +493,7 @@ def _mean_and_std(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
 
 
 def _interval(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
-    """With one digit less than the number; empty if there is none."""
+    """The interval, with one digit less than the number; empty if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
     low = f"{estimate.low * scale:.{digits - 1}f}"
@@ -488,7 +501,7 @@ def _interval(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
     return f"[{low}, {high}]"
 
 
-# --- what the numbers rest on -----------------------------------------------------------------------------------------
+# --- configurations, splits, examples and notes -----------------------------------------------------------------------
 
 
 def selected_name(verdict: ProtocolVerdict) -> str:
@@ -497,7 +510,7 @@ def selected_name(verdict: ProtocolVerdict) -> str:
 
 
 def splits_text(verdict: ProtocolVerdict) -> str:
-    """On how many splits the selected configuration has a result, such as ``3 of 4``."""
+    """The number of splits on which the selected configuration has a result, such as ``3 of 4``."""
     if verdict.selected is None:
         return f"0 of {verdict.k}"
     return f"{len(verdict.selected.splits)} of {verdict.k}"
@@ -517,7 +530,7 @@ def _range_text(sizes: Sequence[int]) -> str:
 
 
 def notes(strategy: Strategy) -> list[str]:
-    """What a reader must know: missing trainings with their reasons, ties, missing labels, why there is no number."""
+    """The notes below the tables: missing trainings with their reasons, ties, warnings, why there is no correlation."""
     texts = []
     for task, verdict in strategy.verdicts.items():
         notes_of_task = []

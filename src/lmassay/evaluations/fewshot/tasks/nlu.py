@@ -162,6 +162,7 @@ class NluTask:
         return [example for example in examples if not example.meta.get("mirrored")]
 
     def _text_pvp(self, pattern_id: int, mode: Mode) -> PVP:
+        """A PVP without a tokenizer."""
         # Only the texts of its patterns and words are used; they do not depend on the length or the seed.
         return self.pvp_class(
             tokenizer=NoTokenizer(),
@@ -174,6 +175,7 @@ class NluTask:
         )
 
     def _examples(self, part: Part) -> Any:
+        """What the processor returns for a part; it is checked by ``_checked``."""
         # A user's processor may define any of these methods itself, as in FewNLU.
         readers: dict[Part, Callable[[Path], Any]] = {
             "train": self.processor.get_train_examples,

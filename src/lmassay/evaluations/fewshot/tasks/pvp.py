@@ -240,6 +240,7 @@ class PVP(ABC):
         return self._cached_tokenizer.ids(text)
 
     def _parts(self, example: InputExample) -> PVPOutputPattern:
+        """The result of ``get_parts``; a ConfigError if it is not a pair of parts."""
         parts = self.get_parts(example)
         if parts is None:
             raise ConfigError(

@@ -115,6 +115,7 @@ def _processor(value: Any, task: str, path: Path) -> DataProcessor:
 
 
 def _labels(processor: DataProcessor, path: Path) -> list[str]:
+    """The labels that ``get_labels`` returns; a ConfigError if they are not two or more different strings."""
     method: Any = type(processor).get_labels
     if inspect.signature(method).parameters:
         method = processor.get_labels

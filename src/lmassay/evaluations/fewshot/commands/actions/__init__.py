@@ -1,1 +1,1 @@
-"""What the commands do. Imported when a command is called, not for its help."""
+"""What the commands do. These modules are imported only when a command is called, not for its help."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmassay.plugins.option_help import ComponentHelp, options_of, required_values, section_text, with_meanings
 
-# What the options of lmassay's own methods mean.
+# The meanings of options that several of lmassay's own methods have.
 _MEANINGS = {
     "max_seq_length": "maximum number of tokens per text",
     "max_steps": "number of updates",
@@ -30,7 +30,7 @@ _MEANINGS = {
     "pattern": "number of the task's pattern, counted from 0",
     "decoding_strategy": "order in which several masks are filled: most confident first, left to right, or all at once",
 }
-# Options of single methods, and options that mean something else there.
+# By method: the meanings of options that only this method has, or that mean something else in this method.
 _OWN_MEANINGS = {
     "pet": {
         "lm_training": "add masked language modelling on unlabelled examples",

@@ -1,4 +1,4 @@
-"""What ``lmassay predict`` does."""
+"""What ``lmassay predict`` does: label new texts with kept models, and write the labels."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _ENDINGS = (".jsonl", ".tsv", ".csv")
 
 @dataclass(frozen=True)
 class _KeptGroup:
-    """The kept models of one split: one, or those of an ensemble, whose logits are averaged."""
+    """The kept models of one split: a single one, or those of an ensemble, whose logits are averaged."""
 
     name: str
     models: list[KeptModel]
 
     @property
     def dev_score(self) -> float | None:
-        """The mean dev score of its models; None if nothing was held out."""
+        """The mean dev score of its models; None if there was no dev set."""
         scores = [model.dev_score for model in self.models if model.dev_score is not None]
         return sum(scores) / len(scores) if scores else None
 
@@ -68,7 +68,7 @@ def predict(
     with plugin_output_to_stderr():
         task = group.models[0].task()
         examples = _examples(task, source)
-        # All of them before anything is written: an error must not leave half a file.
+        # All texts are labelled before anything is written, so that an error does not leave half a file.
         rows = list(predictions(group.models, task, examples, device=device))
     if output is None:
         _write(sys.stdout, rows, task, ".jsonl")
@@ -81,7 +81,7 @@ def predict(
 
 
 def _kept_groups(run: str, results: Path) -> list[_KeptGroup]:
-    """The kept models of a run, split by split, or the one in a folder."""
+    """The kept models of a run, one group per split. ``run`` may also be the folder of a kept model."""
     from lmassay.evaluations.fewshot.keeping import open_kept
 
     folder = Path(run).expanduser()
@@ -126,7 +126,7 @@ def _chosen_group(groups: Sequence[_KeptGroup], split: str) -> _KeptGroup:
 
 
 def _score_to_choose_by(group: _KeptGroup) -> float:
-    """The dev score; without a dev set there is nothing to choose by, and the first group counts."""
+    """The sort key to choose a group by: its dev score. Without dev scores, the first group is chosen."""
     if group.dev_score is None:
         return -1.0
     return group.dev_score
@@ -139,7 +139,7 @@ def _named(group: _KeptGroup) -> str:
 
 
 def _examples(task: NluTask, source: Path) -> Any:
-    """The texts, read as the task reads its unlabeled examples."""
+    """The texts in a file as examples; the task reads them like its unlabeled examples."""
     if not is_stream(source):
         return task.processor._create_examples(str(source), "unlabeled")
     # A task reads files by their ending, and may read them twice, so a stream is written to a file first.
@@ -151,12 +151,12 @@ def _examples(task: NluTask, source: Path) -> Any:
         try:
             return task.processor._create_examples(str(file), "unlabeled")
         except DataError as error:
-            # The user does not know the temporary file.
+            # The message should name the user's input, not the temporary file.
             raise DataError(str(error).replace(str(file), name)) from None
 
 
 def _ending_of(stream_copy: Path) -> str:
-    """The ending of a file with this content: a stream has none that would say its format."""
+    """The ending for a copy of a stream, by its content: a stream has no ending that would say its format."""
     with open_decoded(stream_copy, encoding="utf-8-sig") as stream:
         first_line = stream.readline().strip()
     if first_line.startswith(("{", "[")):
@@ -165,6 +165,7 @@ def _ending_of(stream_copy: Path) -> str:
 
 
 def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: str) -> None:
+    """Write the predictions in the format that has this ending."""
     if ending == ".jsonl":
         for prediction in rows:
             line = json.dumps(_as_json(prediction), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What ``lmassay protocol`` does."""
+"""What ``lmassay protocol`` does: print or write the tables of the FewNLU protocol."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def protocol(
 
 
 def _output_format(form: str | None, output: Path | None, as_json: bool) -> str:
-    """Return the format that the options ask for: ``text`` for the terminal, or that of a document."""
+    """Return the format that the options ask for: ``text`` for the terminal, or the format of a document."""
     if as_json:
         if form not in (None, "text"):
             raise UserError(f"--json and --format {form}: give only one of them")
@@ -149,7 +149,7 @@ def _print_selected(strategy: Strategy) -> None:
             f"{splits_text(verdict)}\n{len(verdict.configurations)}",
             examples_text(verdict),
         ]
-        # Intervals are below their numbers.
+        # Intervals are printed below their numbers.
         rows.append([cell.replace(" [", "\n[") for cell in row])
     headers = ("task", "selected", "dev", "splits\nconfigs", "train/dev/\ntest")
     print_table("", headers, rows, right=(2, 3, 4), whole=(2, 3))
@@ -185,6 +185,6 @@ def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:
         say(f"written to {output}")
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # This is data for programs: UTF-8, whatever the encoding of the console.
+        # The output is read by programs, so it is UTF-8, whatever the encoding of the console.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
     sys.stdout.write(text)

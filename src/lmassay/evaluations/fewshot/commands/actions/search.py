@@ -1,4 +1,4 @@
-"""What ``lmassay search`` does."""
+"""What ``lmassay search`` does: let Optuna choose configurations, and run them one after the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 SCORE = "dev"
-"""The metric that is searched for."""
+"""The metric that the search maximizes."""
 
 
 def search(
@@ -76,9 +76,9 @@ class _Search:
     executor: Executor
     planned: int
     scores: dict[str, float | None] = field(default_factory=dict)
-    """By signature; None for a run that failed."""
+    """The signature of a run → its score; None if it failed."""
     runs: dict[str, str] = field(default_factory=dict)
-    """By signature: the id of the run."""
+    """The signature of a run → its id."""
     printed_notes: set[str] = field(default_factory=set)
     searched_keys: list[KeyPath] = field(default_factory=list)
     """The keys that the search has chosen values for; the labels of its runs show them."""
@@ -87,7 +87,7 @@ class _Search:
 
     @property
     def best(self) -> str | None:
-        """The signature with the highest score, the first of equals; None without a score."""
+        """The signature of the run with the highest score; None if no run has a score."""
         best_signature = None
         best_score = -math.inf
         for signature, score in self.scores.items():
@@ -103,7 +103,7 @@ class _Search:
         if plan.signature in self.scores:
             say(f"{count} {plan.label}: tried before")
         else:
-            # Recorded before the run: one that raises an error has no score.
+            # This is recorded before the run, so that a run that raises an error has no score.
             self.scores[plan.signature] = None
             self.scores[plan.signature] = self._run(plan, count)
         score = self.scores[plan.signature]
@@ -112,6 +112,7 @@ class _Search:
         return score
 
     def _plan(self, config: RunConfig) -> Plan:
+        """Plan a run; a mistake in its configuration is printed, and the trial has no score."""
         try:
             with plugin_output_to_stderr():
                 return with_values_in_label(runner.plan(config), self.searched_keys)
@@ -120,6 +121,7 @@ class _Search:
             raise _NoScoreError from error
 
     def _run(self, plan: Plan, count: str) -> float | None:
+        """Run a configuration; returns its score, or None if it has none. ``count`` is printed before messages."""
         title = f"{count} {plan.task.name}: {plan.title}"
         say(title)
         for note in plan.notes:
@@ -154,7 +156,7 @@ class _Search:
 
 
 def _check_searchable(space: Space) -> None:
-    """Plan the first run, so that mistakes are reported before anything is trained."""
+    """Raise a UserError for mistakes in the configuration, before anything is trained. The first run is planned."""
     first = space.checked()
     try:
         plan = runner.plan(first)
@@ -179,7 +181,7 @@ def _optuna() -> Any:
 
 
 def _optimise(optuna: Any, searched: _Search, grid: Sequence[RunConfig], sampler: str, seed: int) -> None:
-    """Let Optuna choose and score the trials."""
+    """Let Optuna choose the configurations, and run them."""
     grid_numbers = range(len(grid))
     if sampler == "grid":
         optuna_sampler = optuna.samplers.GridSampler({"combination": grid_numbers}, seed=seed)
@@ -212,11 +214,11 @@ def _optimise(optuna: Any, searched: _Search, grid: Sequence[RunConfig], sampler
 
 @dataclass(frozen=True, slots=True)
 class _OptunaSampler:
-    """Asks Optuna for every decision."""
+    """An ``OptionSampler`` that lets Optuna choose each value."""
 
     trial: Any
     keys: list[KeyPath] = field(default_factory=list)
-    """The keys that were decided."""
+    """The keys whose values were chosen."""
 
     def choice(self, name: str, count: int) -> int:
         if count == 1:
@@ -237,7 +239,7 @@ class _OptunaSampler:
         return int(self.trial.suggest_int(name, int(low), int(high), step=step, log=log))
 
     def _record(self, name: str) -> None:
-        # The name also says which entry of a list it is about: ``task.method[0].learning_rate``.
+        # The name also says to which entry of a list it belongs: ``task.method[0].learning_rate``.
         key = re.sub(r"\[\d+\]", "", name)
         self.keys.append(tuple(key.split(".")))
 
@@ -271,6 +273,7 @@ def _print_json_results(records: Sequence[RunRecord], best_run: RunRecord | None
 
 
 def _print_best(best: RunRecord, searched: _Search, n_runs: int) -> None:
+    """Print the best run with its scores, and how to find out whether dev scores can be trusted."""
     scores = []
     # The score that was searched for comes first; False sorts before True.
     for metric in sorted(best.design.headline, key=lambda metric: metric != SCORE):
