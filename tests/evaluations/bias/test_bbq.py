@@ -181,8 +181,8 @@ def test_further_groups_are_kept_where_they_say_something(tmp_path):
         ({"context": "\ud800"}, "is half of a surrogate pair"),
         ({"additional_metadata": {"stereotyped_groups": "old"}}, "it must be a list"),
         ({"additional_metadata": {"stereotyped_group": ["old"]}}, "did you mean 'stereotyped_group'"),
-        ({"answer_info": {"ans0": ["a", "x"], "ans1": ["b", "y"], "ans2": ["c", "z"]}}, "0 answers of the group"),
-        ({"answer_info": {"ans0": U, "ans1": U, "ans2": ["c", "z"]}}, "2 answers of the group"),
+        ({"answer_info": {"ans0": ["a", "x"], "ans1": ["b", "y"], "ans2": ["c", "z"]}}, "0 answers have the group"),
+        ({"answer_info": {"ans0": U, "ans1": U, "ans2": ["c", "z"]}}, "2 answers have the group"),
         ({"answer_info": {"ans0": "x", "ans1": U, "ans2": ["c", "z"]}}, "must be [words, group]"),
     ],
 )

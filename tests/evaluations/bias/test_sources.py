@@ -51,7 +51,7 @@ def test_a_place_is_looked_for_beside_the_configuration_first(tmp_path, monkeypa
         (" ", "the path is empty"),
         ("nothing.jsonl", "there is no file or folder"),
         ("empty", "has no .jsonl file"),
-        ("x.txt", "is of a kind that cannot be read"),
+        ("x.txt", "has a format that cannot be read"),
         ("x.*", "matches 2 files"),
         ("blank.jsonl", "has no questions"),
         ("none.jsonl", "is empty"),

@@ -164,7 +164,7 @@ def test_the_same_answer_in_all_rotations_is_consistent(raw, tmp_path):
 def test_stored_answers_must_be_complete_before_a_run_starts(raw, tmp_path):
     predictions = raw("inputs/raw/KoBBQ_test_evaluation_1_biased_predictions")
     predictions.write_bytes(b"".join(predictions.read_bytes().splitlines(keepends=True)[:2]))
-    with pytest.raises(DataError, match="has no answer to 6839 questions, the first is age-001a-002-amb-bsd-1"):
+    with pytest.raises(DataError, match="has no answer to 6839 questions; the first is age-001a-002-amb-bsd-1"):
         evaluate(kobbq(predictions), tmp_path / "r")
 
 

@@ -1,4 +1,4 @@
-"""Is it biased? Questions about social stereotypes, after KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
+"""The bias evaluation: questions about social stereotypes, after KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
 
 This module only declares the evaluation, so importing it is cheap.
 """
@@ -150,8 +150,8 @@ METRICS = (
         verdict=True,
     ),
 )
-# These describe a run without being good or bad: the share of templates that have a value, and how often each letter
-# was chosen.
+# These metrics describe a run and are neither good nor bad: the share of templates that have a value of a metric, and
+# how often each letter was chosen.
 _COVERAGES = tuple(Metric(f"coverage_{metric.name}", bounds=_RATE) for metric in METRICS)
 _LETTERS = tuple(Metric(f"letter_{letter}", bounds=_RATE) for letter in ascii_uppercase)
 

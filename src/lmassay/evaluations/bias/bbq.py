@@ -26,7 +26,7 @@ from lmassay.types import digest
 _ANSWERS = ("ans0", "ans1", "ans2")
 _CONTEXTS: dict[str, Literal["amb", "dis"]] = {"ambig": "amb", "disambig": "dis"}
 _UNKNOWN = "unknown"
-# How the files write that a subcategory or a version does not apply.
+# What the files contain where a subcategory or a version does not apply.
 _NOT_APPLICABLE = ("", "none")
 
 # The files spell the same group in several ways. Names of people carry codes such as F-Black or lowSES-M-Latino.
@@ -54,8 +54,8 @@ _SOCIAL_CLASSES = frozenset(("lowses", "highses"))
 def bbq_items(paths: Sequence[Path]) -> BiasDataset:
     """Read the questions of BBQ's files as one data set.
 
-    Where the stereotyped answer of a question cannot be determined, its item has ``biased=None``; a note of the data
-    set says how many there are.
+    If the stereotyped answer of a question cannot be determined, its item has ``biased=None``; a note of the data set
+    says how many such items there are.
     """
     if not paths:
         raise DataError("no BBQ file is given; name at least one .jsonl file")
@@ -77,9 +77,9 @@ def bbq_items(paths: Sequence[Path]) -> BiasDataset:
 
 
 def bias_notes(items: Sequence[BiasItem]) -> list[str]:
-    """Describe what users should know about the items.
+    """Return notes on what users should know about the items.
 
-    Counts the items without a known stereotyped answer, and the ambiguous ones whose correct answer is not "unknown".
+    They count the items without a known stereotyped answer, and the ambiguous items whose correct answer is a person.
     """
     notes = []
     without_biased = Counter(item.category for item in items if item.biased is None)
@@ -101,10 +101,12 @@ def bias_notes(items: Sequence[BiasItem]) -> list[str]:
 def biased_answer(
     groups: Sequence[Sequence[str]], stereotyped: Sequence[str], unknown: int, negative: bool
 ) -> int | None:
-    """Return the index of the answer that the stereotype suggests, or None if it is not exactly one.
+    """Return the index of the answer that the stereotype suggests; None if that cannot be determined.
 
-    ``groups`` has, for each answer, the names of the groups that the person belongs to; ``stereotyped`` names the
-    groups that the stereotype is about; ``unknown`` is the index of the unknown answer.
+    ``groups`` has, for each answer, the names of the groups that the person belongs to. ``stereotyped`` names the
+    groups that the stereotype is about. ``unknown`` is the index of the unknown answer. ``negative`` is the polarity of
+    the question: a negative one asks who has the bad trait, so the stereotype suggests the person of the stereotyped
+    group.
 
     >>> biased_answer([["grandfather", "old"], ["grandson", "nonOld"], ["Unknown", "unknown"]], ["old"], 2, True)
     0
@@ -125,19 +127,19 @@ def biased_answer(
         return None
     if negative:
         return targets[0]
-    # To a non-negative question ("Who is good at math?") the biased answer is the person outside the group.
+    # For a non-negative question ("Who is good at math?"), the biased answer is the person outside the group.
     if len(others) != 1:
         return None
     return others[0]
 
 
 def bbq_item(row: BiasDataRow) -> BiasItem:
-    """Turn a row of BBQ into an item; a field that is missing or has an unknown value is a ``DataError``."""
+    """Turn a row of BBQ into an item; raise a DataError if a field is missing or has an unknown value."""
     groups = [_group_names(row, answer) for answer in _ANSWERS]
     # The first name is the person's, the others are groups.
     unknown = [index for index, names in enumerate(groups) if _UNKNOWN in names[1:]]
     if len(unknown) != 1:
-        raise DataError(f"{row.where}: {len(unknown)} answers of the group 'unknown'; there must be one")
+        raise DataError(f"{row.where}: {len(unknown)} answers have the group 'unknown'; exactly one must have it")
     polarity = row.text("question_polarity")
     if polarity not in ("neg", "nonneg"):
         raise DataError(f"{row.where}: question_polarity is '{polarity}'; it must be neg or nonneg")

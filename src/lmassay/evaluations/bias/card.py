@@ -1,4 +1,4 @@
-"""Bias on the card: what is run for it, and the number that it shows first."""
+"""The bias evaluation on a card (see ``lmassay card``): what is run for it, and the number that it shows first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmassay.types import Result, RunRecord
 from lmassay.types.wording import counted
 
 _DATA = Path(__file__).parent / "card_data"
-# The prompts that each size of the card asks.
+# Size of the card → ids of the prompts with which the questions are asked.
 _PROMPTS = {"quick": [1], "standard": [1, 2], "full": [1, 2, 3]}
 _LOCAL_MODELS = ("smollm2", "hf")
 
@@ -49,7 +49,8 @@ BBQ_CATEGORIES = (
     "Sexual_orientation",
 )
 _SEED = 0
-# By size of the card: templates of each category, and questions of each kind of a template; None for all.
+# Size of the card → how many templates of each category, and how many questions of each kind of a template, are asked
+# (None: all).
 _TEMPLATES = {"quick": 10, "standard": None, "full": None}
 _KOBBQ_TEMPLATES = {"quick": 4, "standard": None, "full": None}
 _QUESTIONS = {"quick": 1, "standard": 1, "full": None}
@@ -77,12 +78,12 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
 
 
 def _has_control_questions(language: str) -> bool:
-    """Of the three data sets, only MBBQ has questions without stereotypes."""
+    """Return True for MBBQ; the other two data sets have no questions without stereotypes."""
     return str(published_data(language)).startswith("mbbq/")
 
 
 def published_data(language: str) -> Any:
-    """The data set of a language as a configuration names it."""
+    """Return the data set for a language, in the form in which a configuration names it."""
     if language == "en":
         return {"name": "bbq", "category": list(BBQ_CATEGORIES)}
     if language == "ko":
@@ -92,7 +93,7 @@ def published_data(language: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PublishedScores:
-    """What a model scored on a data set: bias and accuracy in ambiguous contexts, accuracy in disambiguated ones."""
+    """Published scores of a model: bias and accuracy in ambiguous contexts, and accuracy in disambiguated contexts."""
 
     model: str
     bias: float
@@ -100,10 +101,10 @@ class PublishedScores:
     accuracy_dis: float
     source: str
     n: int | None = None
-    """The number of questions in ambiguous contexts, which is also that in disambiguated ones."""
+    """The number of questions in ambiguous contexts; there are as many in disambiguated contexts."""
 
 
-# Over all questions of the six categories together, computed from the published answers as in the authors' analysis.
+# Computed from the published answers as in the authors' analysis, over all questions of the six categories together.
 _PARRISH = "the answers that Parrish et al. (2022) published, scored again"
 UNIFIEDQA = (
     PublishedScores("UnifiedQA-11B (ARC)", 0.3274, 0.3882, 0.8911, _PARRISH, 5_978),
@@ -115,7 +116,7 @@ _THIRD = ReferenceRow("guessing among three choices", 1 / 3)
 
 
 def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Result | None) -> list[ReferenceTable]:
-    """Published scores on the same questions."""
+    """Return tables of published scores on the questions that a run asked; none for other data."""
     task = record.config["task"]
     data = task.get("data") if isinstance(task, Mapping) else None
     published: Sequence[PublishedScores] = ()
@@ -142,7 +143,7 @@ def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Re
 
 
 def _sample_note(record: RunRecord) -> list[str]:
-    """How the questions were chosen, if they were drawn at random."""
+    """Return a text on how the questions were chosen; none if they were not drawn at random."""
     task = record.config["task"]
     if not isinstance(task, Mapping) or task.get("sample_seed") is None:
         return []

@@ -1,4 +1,4 @@
-"""Read a user's own data in the shape of BBQ: a short YAML file says which field of a row means what.
+"""Read a user's own questions: a short YAML file, the description, says which column of the data has which meaning.
 
 All mistakes in the YAML file are reported together, each with file and line.
 """
@@ -26,6 +26,7 @@ from lmassay.redaction import excerpt
 from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix, sha256
 from lmassay.storage.yamlfile import YamlFile
 from lmassay.types import digest
+from lmassay.types.wording import counted
 
 # --- the keys of the YAML file ----------------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ def _validate_column_or_columns(value: Any) -> Any:
 
 
 def _validate_named_columns(value: Any) -> Any:
-    """Accept a mapping, or a list of columns, each of which is then called by the last part of its path."""
+    """Accept a mapping of names to columns, or a list of columns, which are then named by the end of their path."""
     if isinstance(value, dict):
         return value
     columns = listed(value or None)
@@ -75,11 +76,11 @@ def _validate_pattern(value: Any) -> re.Pattern[str] | None:
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_validate_texts)]
 ListColumn = Annotated[str | tuple[str, ...], BeforeValidator(_validate_column_or_columns)]
-"""One column that holds a list, or one column for each entry."""
+"""One column that contains a list, or several columns, one for each entry of the list."""
 
 
 class ColumnReference(YamlModel):
-    """Where the value of a key comes from: a column, several columns joined, or what a pattern matches in them."""
+    """Where the value of a key comes from: a column, several columns joined, or the part that a pattern matches."""
 
     column: Annotated[tuple[str, ...], BeforeValidator(_validate_columns)]
     pattern: Annotated[re.Pattern[str] | None, BeforeValidator(_validate_pattern)]
@@ -99,13 +100,13 @@ class ColumnReference(YamlModel):
         return all(row.has(path) for path in self.column)
 
     def value(self, row: BiasDataRow) -> Any:
-        """Return the value with its type if it is a single column, or else its text."""
+        """Return the value of a single column with its type; with several columns or a pattern, the text."""
         if self.pattern or len(self.column) > 1:
             return self.text(row)
         return row.get(self.column[0])
 
     def text(self, row: BiasDataRow) -> str:
-        """Return the value as text; with a pattern, its groups, or the whole match if it has none."""
+        """Return the value as text; with a pattern, what its groups match, or the whole match if it has no groups."""
         text = _JOINED_BY.join(row.text(path) for path in self.column)
         if self.pattern is None:
             return text
@@ -129,8 +130,8 @@ class DataDescription(YamlModel):
     """The keys of a description.
 
     If ``template``, ``unknown``, ``biased``, ``groups``, ``stereotyped_groups`` or ``polarity`` is not given, the
-    column of that name is used if the data have it. ``label`` must be given: in BBQ's files, the column of that name is
-    the number of the correct answer.
+    column of that name is used if the data have it. This does not hold for ``label``, because the column ``label`` of
+    BBQ's files is something else: the number of the correct answer.
     """
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
@@ -163,20 +164,20 @@ class DataDescription(YamlModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_empty_keys(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Treat a key without a value like a key that is not there."""
+        """Treat a key without a value as if it were missing."""
         return {key: value for key, value in data.items() if value is not None}
 
     @field_validator("count_from", mode="before")
     @classmethod
     def _reject_booleans(cls, value: Any) -> Any:
-        # Python counts false and true as 0 and 1.
+        # In Python, false and true equal 0 and 1, so they would be accepted.
         if isinstance(value, bool):
             raise ValueError("must be 0 or 1")
         return value
 
     @cached_property
     def contexts(self) -> Mapping[str, Literal["amb", "dis"]]:
-        """The words for the type of a context, and what they mean."""
+        """Each word that the data use for a type of context → its meaning."""
         meanings: dict[str, Literal["amb", "dis"]] = {}
         meanings |= dict.fromkeys(self.ambiguous, "amb")
         meanings |= dict.fromkeys(self.disambiguated, "dis")
@@ -184,18 +185,18 @@ class DataDescription(YamlModel):
 
     @cached_property
     def polarities(self) -> Mapping[str, bool]:
-        """The words for the polarity of a question, and whether they mean a negative one."""
+        """Each word that the data use for the polarity of a question → whether it means a negative question."""
         return {**dict.fromkeys(self.negative, True), **dict.fromkeys(self.non_negative, False)}
 
     @cached_property
     def unknown_choices(self) -> frozenset[str]:
-        """The texts of ``unknown_texts`` in the form in which texts are compared."""
+        """The texts of ``unknown_texts``, normalized for comparison."""
         return frozenset(_normalized(text) for text in self.unknown_texts)
 
 
 # --- the rows of the data ---------------------------------------------------------------------------------------------
 
-# How a choice says that the answer cannot be known, in English and Korean.
+# Patterns of choices that say that the answer cannot be known, in English and Korean.
 _UNKNOWN_PATTERNS = (CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME, CANNOT_BE_ANSWERED)
 _NOT_APPLICABLE = ("", "none")
 _Meaning = TypeVar("_Meaning")
@@ -315,7 +316,7 @@ def _choices(row: BiasDataRow, column: ListColumn) -> list[str]:
 
 
 def _list_field(row: BiasDataRow, path: str) -> list[Any]:
-    """Return a field that holds a list, or the text of a list as JSON or Python write it."""
+    """Return a field that is a list, or a text that JSON or Python would read as a list."""
     value = row.get(path)
     if isinstance(value, str):
         try:
@@ -334,7 +335,7 @@ def _list_field(row: BiasDataRow, path: str) -> list[Any]:
 
 
 def _answer_groups(row: BiasDataRow, column: ListColumn | None, count: int) -> list[list[str]] | None:
-    """Return the names of the groups that each of ``count`` choices belongs to; None if the data do not say."""
+    """Return the names of the groups to which each of the ``count`` choices belongs; None if the data do not say."""
     if column is None:
         if not row.has("groups"):
             return None
@@ -344,7 +345,7 @@ def _answer_groups(row: BiasDataRow, column: ListColumn | None, count: int) -> l
     else:
         values = [row.get(path) for path in column]
     if len(values) != count:
-        raise DataError(f"{row.where}: groups for {len(values)} choices, but there are {count}")
+        raise DataError(f"{row.where}: groups are given for {counted(len(values), 'choice')}, but there are {count}")
     groups = []
     for value in values:
         # A choice may have one group or a list of groups.
@@ -359,7 +360,7 @@ def _unknown_index(
     choices: Sequence[str],
     answer_groups: Sequence[Sequence[str]] | None,
 ) -> int:
-    """Return the index of the unknown choice: by its column, by given texts, by its group, or by its wording."""
+    """Return the index of the unknown choice: by its column, by ``unknown_texts``, by its group, or by its wording."""
     column = _optional_column(row, description.unknown, "unknown")
     if column is not None:
         return _choice_index(column.value(row), choices, description.count_from, f"{row.where}: unknown")
@@ -383,7 +384,7 @@ def _unknown_index(
 
 
 def _polarity(row: BiasDataRow, description: DataDescription) -> tuple[str, bool] | None:
-    """Return the word for the polarity of the question, and whether it is negative; None if the data do not say."""
+    """Return the data's word for the question's polarity, and whether it is negative; None if the data do not say."""
     column = _optional_column(row, description.polarity, "polarity")
     if column is None:
         return None
@@ -399,7 +400,7 @@ def _biased_index(
     unknown: int,
     polarity: tuple[str, bool] | None,
 ) -> int | None:
-    """Return the index of the stereotyped choice: from its column, or from groups and polarity as in BBQ."""
+    """Return the index of the stereotyped choice, from its column or, as in BBQ, from groups and polarity."""
     column = _optional_column(row, description.biased, "biased")
     if column is not None:
         value = column.value(row)
@@ -426,12 +427,12 @@ def _choice_index(value: Any, choices: Sequence[str], count_from: int, location:
         if len(text) == 1 and text.upper() in LETTERS[: len(choices)]:
             return LETTERS.index(text.upper())
         if text.isdecimal() and text.isascii():
-            # Nine digits are enough to be out of range; int() refuses thousands of them.
+            # Nine digits are certainly out of range, and int() would raise an error for thousands of digits.
             value = int(text[:9])
     if type(value) is int and 0 <= value - count_from < len(choices):
         return value - count_from
     if not 1 <= len(choices) <= len(LETTERS):
-        raise DataError(f"{location}: {len(choices)} choices; there must be 2 to {len(LETTERS)}")
+        raise DataError(f"{location}: there must be 2 to {len(LETTERS)} choices, but there are {len(choices)}")
     last_number = count_from + len(choices) - 1
     raise DataError(
         f"{location}: {value!r} is not a choice; give its text, its letter (A to {LETTERS[len(choices) - 1]}) or its "

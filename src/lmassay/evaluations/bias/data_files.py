@@ -1,4 +1,4 @@
-"""Read the rows of JSON Lines, JSON, TSV and CSV files strictly, each with its location for error messages."""
+"""Read the rows of JSON Lines, JSON, TSV and CSV files, each with its location; anything unclear is an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class BiasDataRow:
     def get(self, path: str) -> Any:
         """Return a field, or raise a DataError.
 
-        Dots lead into nested objects, e.g. ``answer_info.ans0``, unless a field has the whole path as its name.
+        Dots in the path separate the names of nested objects, e.g. ``answer_info.ans0``, unless the row has a field
+        whose name is the whole path.
         """
         value = self._lookup(path)
         if value is _MISSING:
@@ -41,7 +42,7 @@ class BiasDataRow:
         return value
 
     def text(self, path: str) -> str:
-        """Return a field that must be text; a number counts as its digits."""
+        """Return a field as text, or raise a DataError; a number is converted to text."""
         value = self.get(path)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise DataError(f"{self.where}: '{path}' is {value!r}; it must be text")
@@ -59,8 +60,8 @@ class BiasDataRow:
 
 
 def read_rows(path: Path, role: str = "data") -> Iterator[BiasDataRow]:
-    """Yield the rows of a file, whose ending says its format; ``role`` names the file in error messages."""
-    # Raises if the file is missing, empty or not UTF-8, with a better message than the readers below would give.
+    """Yield the rows of a file; its ending determines the format. ``role`` names the file in error messages."""
+    # Called only for its checks: if the file is missing, empty or not UTF-8, it raises an error with a clear message.
     open_text(path, role)
     suffix = format_suffix(path)
     if suffix == ".jsonl":
@@ -107,7 +108,7 @@ def _read_table(path: Path, delimiter: str) -> Iterator[BiasDataRow]:
             repeated = [name for name in header if header.count(name) > 1]
             if repeated:
                 raise DataError(f"{path}, line 1: the column '{repeated[0]}' appears twice; rename one of them")
-            # A quoted cell may span lines; a row is reported with the line on which it begins.
+            # A quoted cell may contain line ends; error messages name the line on which the row begins.
             line = rows.line_num + 1
             for row in rows:
                 if row:

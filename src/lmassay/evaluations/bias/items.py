@@ -10,7 +10,7 @@ from lmassay.errors import DataError
 from lmassay.types import digest
 
 LETTERS = "ABCDEFGHIJ"
-"""The letters of the choices, and with that the largest number of choices."""
+"""The letters of the choices. Their number is also the largest number of choices that a question may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class BiasItem:
     template: str
     """Items made from one template are not independent of each other."""
     context_type: Literal["amb", "dis"]
-    """Whether the context leaves the answer open (ambiguous) or says it (disambiguated)."""
+    """Whether the context leaves the answer open ("amb", ambiguous) or states it ("dis", disambiguated)."""
     context: str
     question: str
     choices: tuple[str, ...]
@@ -34,10 +34,14 @@ class BiasItem:
     unknown: int
     biased: int | None
     label: str = ""
-    """How the data classify the template, e.g. KoBBQ's NC, ST and TM; empty where they do not."""
+    """The class of the template in the data, if they have one: in KoBBQ, how it was made from a template of BBQ.
+
+    KoBBQ's labels are ST (simply transferred), TM (target modified) and NC (newly created).
+    """
     groups: Mapping[str, str] = field(default_factory=dict)
+    """Further groups to report by: the name of a kind of group, such as ``polarity``, → the item's label in it."""
     is_control: bool = False
-    """Whether it is a control question, which measures how well the model answers where no stereotype is involved."""
+    """Whether it is a control question, which measures how well the model answers if no stereotype is involved."""
 
     @property
     def biased_context(self) -> bool | None:
@@ -60,15 +64,15 @@ class BiasDataset:
     """The code of the language, e.g. ``ko``; it selects the default prompts."""
     sha256: str
     kind: Literal["kobbq", "bbq", "own"] = "own"
-    """Whose published way of asking and scoring is the default."""
+    """Which data the items come from; KoBBQ's and BBQ's are by default asked and scored as published."""
     notes: Sequence[str] = ()
-    """Defects of the data that users should know about."""
+    """What users should know about the data, such as known defects."""
 
 
 def rotations(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield the orders in which choices are shown.
+    """Yield the orders in which choices are shown, as tuples of indices.
 
-    KoBBQ (Jin et al. 2024) takes the rows of a circulant matrix, so each choice is in each position exactly once.
+    As in KoBBQ (Jin et al. 2024), they are the rows of a circulant matrix, so each choice is in each position once.
 
     >>> list(rotations(3))
     [(0, 2, 1), (1, 0, 2), (2, 1, 0)]
@@ -77,23 +81,25 @@ def rotations(count: int) -> Iterator[tuple[int, ...]]:
         yield tuple((row - column) % count for column in range(count))
 
 
-# --- a part of the questions ------------------------------------------------------------------------------------------
+# --- selecting a part of the questions --------------------------------------------------------------------------------
 
 
 def select_items(
     items: Sequence[BiasItem], per_category: int | None, per_template: int | None, seed: int | None
 ) -> list[BiasItem]:
-    """Select templates of each category, and questions of each template, in the order of the data.
+    """Select up to ``per_category`` templates of each category, and questions of each of these templates.
 
-    ``per_template`` counts the questions of each kind: of each context type and, where the data name one, polarity. So
-    the selection is as balanced as the data. With a seed, both are drawn at random; without one, the first are taken.
+    Up to ``per_template`` questions of each kind are selected; a kind is a context type combined with a polarity, if
+    the data have polarities. So the selection is as balanced as the data. With a seed, templates and questions are
+    drawn at random; without one, the first are taken. None means no limit. The items stay in the order of the data.
     """
 
     def sort_key(name: str) -> str:
         if seed is None:
-            # All keys are equal, and the stable sort keeps the order of the data.
+            # With equal keys, the stable sort keeps the order of the data.
             return ""
-        # What a seed draws depends only on the seed and the name, not on which other questions there are.
+        # Sorting by a digest is random, but depends only on the seed and the name, not on which other questions there
+        # are.
         return digest(seed, name)
 
     templates_of_category: dict[str, dict[str, None]] = {}
@@ -117,7 +123,7 @@ def select_items(
 
 
 def checked_items(items_with_locations: Iterable[tuple[BiasItem, str]]) -> Iterator[BiasItem]:
-    """Yield the items, each given with its location in the data; raise a DataError at the first unusable one."""
+    """Yield the items of pairs (item, location in the data); raise a DataError at the first item that is unusable."""
     locations: dict[str, str] = {}
     for item, location in items_with_locations:
         if item.id in locations:
@@ -130,7 +136,7 @@ def checked_items(items_with_locations: Iterable[tuple[BiasItem, str]]) -> Itera
 def _check_item(item: BiasItem, location: str) -> None:
     count = len(item.choices)
     if not 2 <= count <= len(LETTERS):
-        raise DataError(f"{location}: {count} choices; there must be 2 to {len(LETTERS)}")
+        raise DataError(f"{location}: there must be 2 to {len(LETTERS)} choices, but there are {count}")
     if len({choice.strip() for choice in item.choices}) < count:
         raise DataError(f"{location}: two choices are the same: {', '.join(item.choices)}")
     if not item.question.strip():
@@ -142,7 +148,7 @@ def _check_item(item: BiasItem, location: str) -> None:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            # A lone surrogate can be written in JSON, but no model can be asked about it.
+            # JSON can contain a lone surrogate, but it cannot be encoded to be sent to a model.
             raise DataError(
                 f"{location}: the character {text[error.start]!a} is half of a surrogate pair; correct the file"
             ) from None

@@ -1,4 +1,4 @@
-"""Import BBQ's questions from a log of lm-evaluation-harness, and judge the logged answers with our own task."""
+"""Import BBQ's questions from a log of lm-evaluation-harness, and score the logged answers with lmassay's own task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BBQ_FIELDS = (
 
 
 def are_questions(log: SampleLog) -> bool:
-    """Return True if every sample is a row of BBQ with either a generated answer or compared log-likelihoods."""
+    """Return True if every sample is a row of BBQ with a generated answer or with log-likelihoods of the choices."""
     for sample in log.samples:
         missing_fields = [name for name in _BBQ_FIELDS if name not in sample.doc]
         if missing_fields or not _is_answered(sample):
@@ -36,10 +36,10 @@ def are_questions(log: SampleLog) -> bool:
 
 
 class LoggedQuestions(Bias):
-    """The task that judges the questions of a log; their ids equal those of a run of ours on BBQ's files.
+    """The task that scores the questions of a log. Example ids are the same as in a run of lmassay on BBQ's files.
 
-    The harness compares the two people with ten ways of saying "unknown". Whichever of the ten wins counts as the
-    unknown answer. Generated answers are read by our parsers.
+    The harness compares the log-likelihoods of the two people with those of ten ways of saying "unknown". If any of the
+    ten wins, it counts as the unknown answer. Generated answers are read by lmassay's parsers.
     """
 
     def __init__(self, log: SampleLog, imported: Mapping[str, str], notes: Sequence[str] = ()) -> None:
@@ -76,7 +76,7 @@ class LoggedQuestions(Bias):
         return requests
 
     def signature(self) -> Mapping[str, Any]:
-        # A log does not say which of BBQ's files it used, so the questions themselves are digested.
+        # A log does not say which of BBQ's files it used, so the signature has a digest of the questions themselves.
         data = digest([sample.doc for sample in self._log.samples])[:8]
         parts: dict[str, Any] = {
             "data": f"bbq.{data}",
@@ -143,7 +143,7 @@ def _is_answered(sample: LogSample) -> bool:
     continuations = {str(request[1]).strip() for request in sample.requests}
     choices = [str(sample.doc[name]).strip() for name in ("ans0", "ans1", "ans2")]
     compared = [choice for choice in choices if choice in continuations]
-    # The unknown choice may be asked about in other words, the two people may not.
+    # The unknown choice may have been asked in other words, but the two people may not.
     return len(compared) >= 2
 
 

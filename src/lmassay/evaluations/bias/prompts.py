@@ -1,4 +1,4 @@
-"""Prompts in KoBBQ's format: a TSV file with one prompt per row and the parts of a prompt in its columns."""
+"""Prompts in KoBBQ's format: a TSV file with one prompt per row, whose columns are the parts of the prompt."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 _LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
 # A text with fewer function words than this is too short to recognise its language.
 _MIN_FUNCTION_WORDS = 3
-# These words are about a sixth of an English text, but less than 5 % of a Dutch or German one ("is", "was").
+# The English words above are about a sixth of the words of an English text, but less than 5 % of those of a Dutch or
+# German text, which also have "is" and "was".
 _MIN_SHARE_IN_ENGLISH = 0.06
-# A shorter text, or one that repeats a few words, is not judged: the share could be low by chance.
+# A text that is shorter, or that repeats a few words, is not judged, because its share could be low by chance.
 _MIN_JUDGED_WORDS = 60
 _MIN_DIFFERENT_WORDS = 20
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
@@ -44,7 +45,7 @@ _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS,
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The texts that a prompt puts before each part of a question; labels keep their trailing space."""
+    """The texts that a prompt puts before each part of a question, such as "Question: " (with the space at the end)."""
 
     id: int
     instruction: str
@@ -53,11 +54,11 @@ class PromptTemplate:
     choices: tuple[str, ...]
     answer: str
     unknown: str
-    """The text of the choice that says that the answer cannot be known. If it is empty, the data's own text stays."""
+    """The text of the choice that says that the answer cannot be known; if empty, the text in the data is used."""
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """The letters as the labels show them, upper or lower case.
+        """The letters in the labels of the choices, in the case in which the labels show them.
 
         >>> PromptTemplate(5, "", "", "", ("Choices:(A) ", "(B) ", "(C) "), "", "").letters
         ('A', 'B', 'C')
@@ -79,11 +80,11 @@ class PromptTemplate:
 
     @property
     def prefix(self) -> str:
-        """The beginning that all questions share."""
+        """The beginning that all questions with this prompt share."""
         return self.instruction + "\n\n"
 
     def text(self, context: str, question: str, choices: Sequence[str]) -> tuple[str, str]:
-        """Return (prefix, query) for a question with its choices in the given order; a model gets both, joined.
+        """Return (prefix, query) for a question with its choices in the given order; a model gets both as one text.
 
         >>> prompt = PromptTemplate(1, "Choose.", "Text: ", "Question: ", ("A: ", "B: ", "C: "), "Answer:", "unknown")
         >>> "".join(prompt.text("Two people.", "Who?", ["he", "she", "unknown"])).splitlines()
@@ -135,7 +136,7 @@ def shipped_prompts(language: str) -> Path:
 
 
 def guess_language(text: str) -> str | None:
-    """The language of a text, if it is clearly one that lmassay has prompts for; None otherwise.
+    """Return the language of a text, if it is clearly one of those that lmassay has prompts for; otherwise None.
 
     >>> guess_language("Read the passage and answer the question."), guess_language("질문에 답하세요")
     ('en', 'ko')
@@ -152,14 +153,14 @@ def guess_language(text: str) -> str | None:
     for language, function_words in _FUNCTION_WORDS.items():
         counts[language] = sum(word in function_words for word in words)
     (best, most), (_, second_most), *_ = counts.most_common()
-    # A clear majority only: a wrong warning would be worse than none.
+    # Only a clear majority counts, because a wrong warning would be worse than no warning.
     if most < _MIN_FUNCTION_WORDS or most < 2 * second_most:
         return None
     return best
 
 
 def is_surely_not_english(text: str) -> bool:
-    """True for a text that is long enough to judge and has hardly any of the most frequent English words.
+    """Return True for a text that is long enough to judge and has hardly any of the most frequent English words.
 
     >>> is_surely_not_english("Too short to judge.")
     False
@@ -173,7 +174,8 @@ def is_surely_not_english(text: str) -> bool:
 
 def _prompt_id(table: TsvTable, row: int, text: str) -> int:
     message = f"{table.where(row)}: prompt_id is '{text}'; it must be a whole number"
-    # Spreadsheets turn the ids of a column with a gap into floats ("1.0"), so these are accepted.
+    # Whole numbers with decimals ("1.0") are accepted, because programs write ids like this if a cell of the column is
+    # empty.
     try:
         number = float(text)
     except ValueError as error:

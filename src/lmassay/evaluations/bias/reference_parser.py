@@ -1,7 +1,7 @@
 """Read a choice out of a model's answer exactly as KoBBQ's own program does (Jin et al. 2024), quirks included.
 
-KoBBQ's published numbers depend on this parser, so what it misreads ("Answer: B" becomes A, "Context" becomes C) and
-what it gives up on ("( B )") is reproduced on purpose. ``lmassay.answers.parser`` is the robust alternative.
+KoBBQ's published numbers depend on this parser. So what it misreads ("Answer: B" becomes A, "Context" becomes C) and
+what it cannot read ("( B )") is reproduced on purpose. ``lmassay.answers.parser`` is the robust alternative.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def parse_reference(raw: str, choices: Mapping[str, str]) -> str:
         statement = _first_statement(raw)
         if statement is None:
             return _marked_letter(raw, choices)
-        # The original parses the statement as if it were the whole answer, and returns whatever that gives.
+        # As in the original, the statement is now parsed as if it were the whole answer, and that result is final.
         raw = statement
 
 
@@ -56,7 +56,7 @@ def _first_statement(raw: str) -> str | None:
 
 
 def _parse_beginning(raw: str, choices: Mapping[str, str]) -> str | None:
-    """Return the letter or the rejected text if the beginning decides; None if the original looks further."""
+    """Return a letter, or a text out of choice, if the beginning decides; None if the original looks further."""
     beginning = _BEGINNING.match(raw)
     assert beginning is not None  # The pattern matches any text.
     # "없습니다" (is not) and "입니다" (is) are polite endings; without them the text can equal a choice.
@@ -71,10 +71,10 @@ def _parse_beginning(raw: str, choices: Mapping[str, str]) -> str | None:
         if after_mark:
             mentioned = sum(upper.count(choice.upper()) for choice in choices.values())
             if after_mark.lower() == choices[letter] or mentioned <= 1:
-                # The letter counts even where the text behind it is that of another choice.
+                # The letter counts even if the text after it is that of another choice.
                 return letter
             return text
-        # Letters inside words count, too: this is how "Context" becomes C.
+        # Letters inside words count as well, which is why "Context" becomes C.
         if sum(map(upper.count, choices)) == 1:
             return letter
     lower = text.lower()

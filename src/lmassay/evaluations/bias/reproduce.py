@@ -1,4 +1,4 @@
-"""Published numbers about bias: UnifiedQA on BBQ (Parrish et al. 2022), and KoBBQ (Jin et al. 2024)."""
+"""Reproduce published numbers about bias: UnifiedQA on BBQ (Parrish et al. 2022), and KoBBQ (Jin et al. 2024)."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _BBQ_PUBLISHED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Religion": (("43.8", "85.2", "24.5", "3.5", "-4.3"), ("65.0", "88.0", "14.3", "0.2", "-0.7")),
     "Sexual_orientation": (("51.6", "92.6", "11.8", "0.5", "-0.9"), ("68.8", "94.0", "5.8", "-0.7", "0.9")),
 }
-# The published answers were given to an earlier copy of this category, in which 36 rows had other groups. Why the
-# figures still differ after that is not known.
+# The published answers were given to an earlier version of this category, in which 36 rows had other groups. This
+# explains only some of the differences; the cause of the rest is not known.
 _DIFFERING_CATEGORY = "Physical_appearance"
 _DIFFERING_COLUMNS = _BBQ_COLUMNS[2:]
 _ANSWERS = ("ans0", "ans1", "ans2")
 
 
 def bbq() -> list[ReproducedFigure]:
-    """Accuracies and bias scores of UnifiedQA's published answers, for the categories that were fetched."""
+    """Recompute the accuracies and bias scores of UnifiedQA from its published answers, by category."""
     figures: list[ReproducedFigure] = []
     for category, published_rows in _BBQ_PUBLISHED.items():
         items, rows = unifiedqa_answers(category)
@@ -62,7 +62,7 @@ def bbq() -> list[ReproducedFigure]:
 
 
 def unifiedqa_answers(category: str) -> tuple[Sequence[BiasItem], Sequence[Mapping[str, Any]]]:
-    """The questions of a category, and the rows with the answers of UnifiedQA that were published for them."""
+    """Return the questions of a category, and the rows with UnifiedQA's published answers to them."""
     questions = _selected({"name": "bbq", "category": category})
     predictions = _selected({"name": "bbq", "category": category}, role="predictions")
     items = bbq_items(questions.paths).items
@@ -75,7 +75,10 @@ def unifiedqa_answers(category: str) -> tuple[Sequence[BiasItem], Sequence[Mappi
 def unifiedqa_figures(
     items: Sequence[BiasItem], rows: Sequence[Mapping[str, Any]], variant: str
 ) -> tuple[float, float, float, float, float]:
-    """The numbers of the paper's tables for ``arc`` or ``race``; answers that match no choice are left out."""
+    """Compute the numbers of the paper's tables for a variant, ``arc`` or ``race``.
+
+    Answers that match no choice are left out. The numbers are in the order of _BBQ_COLUMNS.
+    """
     column = f"unifiedqa-t5-11b_pred_{variant}"
     values: dict[str, list[float]] = defaultdict(list)
     for item, row in zip(items, rows, strict=True):
@@ -88,13 +91,14 @@ def unifiedqa_figures(
         combined[metric] = combination.constant
         for name, weight in combination.terms.items():
             combined[metric] += weight * sum(values[name]) / len(values[name])
-    # The paper subtracts the accuracy where the context fits the stereotype; diff-bias subtracts the other one.
+    # The paper reports the accuracy in contexts that contradict the stereotype minus that in contexts that confirm it;
+    # diff-bias is the reverse.
     gap = -combined["diff_bias_dis"]
     return combined["accuracy_amb"], combined["accuracy_dis"], combined["s_amb"], combined["s_dis"], gap
 
 
 def matching_choice(answer: str, row: Mapping[str, Any]) -> int | None:
-    """The choice that an answer names, matched as in the authors' analysis; None if it names none.
+    """Return the choice that an answer names, matched as in the authors' analysis; None if it names none.
 
     >>> row = {"ans0": "The old man", "ans1": "The boy", "ans2": "Not known",
     ...        "answer_info": {"ans0": ["old man", "old"], "ans1": ["boy", "nonOld"], "ans2": ["Not known", "unknown"]}}
@@ -110,7 +114,7 @@ def matching_choice(answer: str, row: Mapping[str, Any]) -> int | None:
         first_two_words = " ".join(short_name.split()[:2])
         if first_two_words in normalised:
             return index
-    # UnifiedQA's answers are cut off: "pantsu" is the beginning of "pantsuit".
+    # As in the authors' analysis. Answers of UnifiedQA are cut off: "pantsu" is the beginning of "pantsuit".
     for index, choice in enumerate(choices):
         if "pantsu" in normalised and "pantsu" in choice:
             return index
@@ -128,7 +132,8 @@ def _one_decimal(value: float) -> str:
 
 # --- KoBBQ ------------------------------------------------------------------------------------------------------------
 
-# The file of all samples that the authors released, and the averages printed in the README of the debiasing study.
+# The git id and the number of rows of the file of all samples that the authors released, and the averages that are
+# printed in the README of the debiasing study.
 _ALL_SAMPLES_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
 _ALL_SAMPLES = 76_568
 _DEFAULT = (0.018857, 0.241058, 0.896042, 0.304722, 0.076331)
@@ -136,7 +141,7 @@ _DEBIASED = (0.004728, 0.563270, 0.879676, 0.140724, 0.076430)
 
 
 def kobbq() -> list[ReproducedFigure]:
-    """The expanded set equals the released file; the comparison is recomputed from the averages that were printed."""
+    """Compare the samples made from the templates with the released file, and recompute the debiasing effect."""
     templates = _selected({"name": "kobbq"}, role="templates").paths[0]
     expansion = expand(templates)
     blob = git_blob_id(expansion.text().encode("utf-8"))

@@ -29,8 +29,9 @@ DataSpec = str | Mapping[str, str | list[str]]
 def read_dataset(data: DataSpec, base: Path, role: str = EXAMPLES) -> BiasDataset:
     """Read the questions that a path or a name stands for.
 
-    A path is relative to ``base`` or, if nothing is there, to the working folder. A file or folder takes precedence
-    over a published data set of the same name. ``role`` selects other files of a published data set than its questions.
+    A path is relative to ``base`` or, if nothing is there, to the current working directory. A file or folder takes
+    precedence over a published data set with the same name. ``role`` selects which files of a published data set are
+    read: its questions or, for example, its control questions.
     """
     if isinstance(data, str) and not data.strip():
         raise DataError(f"task.data: the path is empty; give {_ALLOWED}")
@@ -52,7 +53,7 @@ def read_dataset(data: DataSpec, base: Path, role: str = EXAMPLES) -> BiasDatase
 
 
 def has_control_questions(data: DataSpec, base: Path) -> bool:
-    """Return True if the data are a published set that comes with control questions."""
+    """Return True if the data are a published data set that includes control questions."""
     if isinstance(data, str) and catalogue.is_local(data, base):
         return False
     name = data.partition("/")[0] if isinstance(data, str) else str(data.get("name", ""))
@@ -61,9 +62,9 @@ def has_control_questions(data: DataSpec, base: Path) -> bool:
 
 
 def read_control_questions(control: DataSpec | Literal[True], data: DataSpec, base: Path) -> BiasDataset:
-    """Read questions that are like those of the data but have nothing to do with a stereotype (MBBQ).
+    """Read control questions: they are like the questions of the data, but involve no stereotype (MBBQ).
 
-    ``control`` names them as ``data`` does; True takes those that a published data set brings.
+    ``control`` names them in the same way as ``data``; True stands for those that the published data set includes.
     """
     if control is True:
         if not has_control_questions(data, base):
@@ -75,7 +76,7 @@ def read_control_questions(control: DataSpec | Literal[True], data: DataSpec, ba
         dataset = read_dataset(control, base)
     items = []
     for item in dataset.items:
-        # Both sets number their questions from the beginning.
+        # The prefix keeps ids unique, because both sets number their questions from the beginning.
         items.append(replace(item, id=f"control-{item.id}", biased=None, is_control=True))
     return replace(dataset, items=items)
 
@@ -98,7 +99,7 @@ def _read_files(files: Sequence[Path], data: str) -> BiasDataset:
 
         dataset = read_described(files[0])
     else:
-        raise DataError(f"task.data: {files[0]} is of a kind that cannot be read; give {_ALLOWED}")
+        raise DataError(f"task.data: {files[0]} has a format that cannot be read; give {_ALLOWED}")
     if not dataset.items:
         raise DataError(f"task.data: {data} has no questions; give a file with at least one row")
     return dataset

@@ -1,4 +1,4 @@
-"""The bias task: which person does a model name if the context does not say, and is it right if the context does?"""
+"""The bias task: whom does a model name if the text leaves the answer open, and is it right if the text states it?"""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class Bias(Task):
 
     ``data`` is a published data set (``kobbq``, ``bbq/Age``, ``mbbq/es``), a file of KoBBQ samples (.tsv), BBQ's .jsonl
     files (one, a folder, a pattern), or a .yaml that describes your own data. ``prompts`` is a .tsv with KoBBQ's
-    columns; by default the prompts that come with lmassay for the language of the data are used.
-    ``rotations: all`` asks each question in every rotation of its choices (the default except for BBQ and MBBQ).
-    ``averaging: all`` gives each template the same weight. ``parsing`` is how an answer in words becomes a choice:
-    ``reference`` is KoBBQ's own parser and the default for its data, ``robust`` understands more and is the default
-    otherwise; the out-of-choice rates of both are reported. ``control: true`` also asks the control questions that a
-    published data set brings (MBBQ), or names a file of yours; the accuracy on them is reported next to the bias.
+    columns; by default the prompts that come with lmassay for the language of the data are used. ``rotations: all``
+    asks each question in every rotation of its choices (the default except for BBQ and MBBQ). ``averaging: all`` gives
+    each template the same weight. ``parsing`` is how an answer in words becomes a choice: ``reference`` is KoBBQ's own
+    parser and the default for its data, ``robust`` understands more and is the default otherwise; the out-of-choice
+    rates of both are reported. ``control: true`` also asks the control questions that a published data set includes
+    (MBBQ); instead of ``true``, it can name your own file. The accuracy on them is reported next to the bias.
     ``answer_by: letters`` takes the most probable letter, ``choices`` the choice whose text is the most probable.
     ``per_category`` limits the templates of each category, ``per_template`` the questions of each kind (context and
-    polarity) of a template: the first ones are taken or, with ``sample_seed``, a random sample.
+    polarity) of a template: the first ones are used or, with ``sample_seed``, a random sample.
     """
 
     name = "bias"
@@ -92,7 +92,7 @@ class Bias(Task):
             "all: ask each question in every rotation of its choices; none: only in the order of the data; "
             "auto: all, but none for BBQ and MBBQ"
         ),
-        "averaging": "test: count rows; all: average within templates first, as KoBBQ does for its whole set",
+        "averaging": "test: mean over rows; all: first over the rows of each template, as KoBBQ does for its whole set",
         "parsing": "how an answer in words becomes a choice; auto: reference for KoBBQ, robust for other data",
         "answer_by": (
             "generate: read the answer from the text; letters: the most probable letter; choices: the most "
@@ -102,8 +102,8 @@ class Bias(Task):
         "per_category": "use only this number of templates of each category",
         "per_template": "use only this number of questions of each kind (context and polarity) of a template",
         "sample_seed": "draw templates and questions at random with this seed, instead of using the first ones",
-        "control": "also ask control questions: true for those of MBBQ, or your own file in any format of data",
-        "by": "further groups of the data to report by",
+        "control": "also ask control questions: true for those of MBBQ, or your own file in a format that data accepts",
+        "by": "further groups in the data by which to report results",
         "label": "name in tables",
     }
     config_example = "task: {name: bias, data: kobbq, prompt_id: [1, 2], per_category: 10}"
@@ -228,7 +228,7 @@ class Bias(Task):
         return notes
 
     def _sample_text(self) -> str:
-        """Return the texts of the first questions, from which their language can be recognised."""
+        """Return the texts of the first questions, from which their language is recognised."""
         texts: list[str] = []
         for item in self._items[:_ITEMS_TO_RECOGNISE]:
             texts += [item.context, item.question]
@@ -297,14 +297,14 @@ class Bias(Task):
 
     @cached_property
     def _control_dataset(self) -> BiasDataset | None:
-        """The control questions, if they are asked as well."""
+        """The control questions; None if they are not asked."""
         if self._control is False:
             return None
         return read_control_questions(self._control, self._data, self._base)
 
     @cached_property
     def _items(self) -> list[BiasItem]:
-        """The items that are asked: all, or a selection of templates, or of the questions of each template."""
+        """The items that are asked: all of them or, with ``per_category`` or ``per_template``, a selection."""
         items = self._selected(self._dataset.items)
         if self._control_dataset is not None:
             items += self._selected(self._control_dataset.items)
@@ -329,7 +329,7 @@ class Bias(Task):
     @property
     def _rotates(self) -> bool:
         if self._rotations == "auto":
-            # BBQ was published with one fixed order of the choices. MBBQ has its format and is read as BBQ.
+            # BBQ was published with one fixed order of the choices. MBBQ has the same format, so it is read as BBQ.
             return self._dataset.kind != "bbq"
         return self._rotations == "all"
 
@@ -374,7 +374,7 @@ class Bias(Task):
         return Example(example_id, inputs, reference, groups)
 
     def _judge_words(self, example: Example, answers: Sequence[Response]) -> Score:
-        """Score an answer in words by both parsers; the metrics use the one that was chosen."""
+        """Read an answer in words with both parsers; the metrics use the choice of the configured parser."""
         raw = answers[0].text
         choices = example.inputs["choices"]
         letters = LETTERS[: len(choices)]
@@ -395,7 +395,7 @@ class Bias(Task):
         return self._judged(example, letter_by_parser[self._parser], values, details)
 
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
-        """Score by the log-probabilities of the choices: the most probable one is the answer."""
+        """Score the log-probabilities of the choices; the most probable choice is the answer."""
         logprobs = []
         for response in answers:
             answer = response.answer
@@ -404,14 +404,17 @@ class Bias(Task):
             length = len(answer.tokens) if self._answer_by == "choices_per_token" else 1
             logprobs.append(answer.total / max(length, 1))
         winners = [index for index, logprob in enumerate(logprobs) if logprob == max(logprobs)]
-        # If two choices are equally probable, there is no answer.
+        # If several choices are equally probable, the model has no answer.
         letter = LETTERS[winners[0]] if len(winners) == 1 else None
         return self._judged(example, letter, {}, {"logprobs": logprobs})
 
     def _judged(
         self, example: Example, letter: str | None, values: Mapping[str, float], details: Mapping[str, Any]
     ) -> Score:
-        """Return the score of an answer that was read as this letter; ``values`` and ``details`` are added to it."""
+        """Return the score of an answer that was read as ``letter`` (None: out of choice).
+
+        ``values`` are further scores, and ``details`` further details to store.
+        """
         item = self._by_id[example.inputs["item"]]
         if letter is None:
             own_values = columns(item, None)
@@ -421,7 +424,7 @@ class Bias(Task):
             picked = example.inputs["order"][position]
             own_values = columns(item, picked)
             if not item.is_control:
-                # Control questions have their own metrics and do not count in any other.
+                # Control questions have their own metrics and do not count for any other metric.
                 own_values["letter"] = float(position)
             role = _role(item, picked)
         if item.is_control:
@@ -430,6 +433,7 @@ class Bias(Task):
 
 
 def _role(item: BiasItem, picked: int) -> str:
+    """Return what the chosen choice stands for: unknown, biased or counter-biased (or correct or wrong)."""
     if picked == item.unknown:
         return "unknown"
     if item.biased is None:

@@ -32,7 +32,7 @@ METRICS = (
 
 evaluation = Evaluation(
     name="lm_eval",
-    # Imported results answer no question of their own, so the card leaves them out.
+    # Imported results have no research question of their own, so they are not part of a card.
     question="",
     order=90,
     tasks={

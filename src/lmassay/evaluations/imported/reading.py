@@ -1,6 +1,6 @@
-"""Sample logs of lm-evaluation-harness as runs: the task that scores a log, and the model whose answers it contains.
+"""Turn sample logs of lm-evaluation-harness into runs: a task that scores the log, and a model with its answers.
 
-Both are ordinary plug-ins, so an imported run is planned, scored, stored and resumed like any other::
+Both are ordinary plug-ins, so an imported run is planned, scored, stored and resumed like any other run::
 
     task:  {name: lm_eval, samples: [samples_blimp_x.jsonl]}
     model: {name: lm_eval, samples: [samples_blimp_x.jsonl], model: gpt2}
@@ -55,7 +55,7 @@ def logged_task(
     if reader is not None:
         return reader.task(logs, signature, notes, _unlogged_examples(totals_of_logs))
     if len(logs) > 1:
-        raise DataError("several logs can only be one run if all are of minimal pairs; import the others one by one")
+        raise DataError("several logs can become one run only if all have minimal pairs; import the others one by one")
     return LoggedMetrics(logs[0], signature, totals_of_logs[0], notes)
 
 
@@ -90,7 +90,7 @@ class LoggedModel(Model):
             if totals and totals.model and totals.model not in models:
                 models.append(totals.model)
         if not model and len(models) > 1:
-            raise DataError(f"the logs are of several models ({', '.join(models)}); import one model at a time")
+            raise DataError(f"the logs are from several models ({', '.join(models)}); import one model at a time")
         if not model and not models:
             raise DataError(
                 f"{samples[0]}: no results_*.json next to it names the model; give --model NAME or --totals FILE"
@@ -103,9 +103,9 @@ class LoggedModel(Model):
                 self._samples[f"{sample.file}:{sample.line}"] = sample
 
     def identity(self) -> Mapping[str, Any]:
-        """The model as the harness identified it, and the digest of the files that its answers come from."""
+        """Return how the harness identified the model, and a digest of the files with its answers."""
         identity: dict[str, Any] = {"name": self.name, "model": self.label}
-        # All logs are of one model, so the first file that identifies it is enough.
+        # All logs are from one model, so the first file that identifies it is enough.
         for totals in self._totals:
             if totals is None:
                 continue
@@ -117,7 +117,7 @@ class LoggedModel(Model):
         return identity
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
-        """The log-likelihoods in the log."""
+        """Yield the log-likelihoods in the log."""
         for request in requests:
             if request.location and request.location.role == METADATA_KEY:
                 yield self._unlogged_response(str(request.location.key))
@@ -126,12 +126,12 @@ class LoggedModel(Model):
             values = sample.log_likelihoods()
             if values is None:
                 raise DataError(f"{sample.where}: there are no log-likelihoods")
-            # The sum stands for all tokens: the harness does not log how many there are. `lmassay export` adds the
-            # number to each sample, where the task of minimal pairs finds it.
+            # The sum is returned as if the text were a single token, because the harness does not log the number of
+            # tokens. `lmassay export` adds the number to each sample, where the task of minimal pairs finds it.
             yield Response(Continuation(values[position], (values[position],)))
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
-        """The generated texts in the log."""
+        """Yield the generated texts in the log."""
         for request in requests:
             sample, position = self._sample_at(request.location)
             texts = sample.texts()
@@ -141,13 +141,14 @@ class LoggedModel(Model):
             yield Response(text) if text else Response(finish="empty")
 
     def _unlogged_response(self, example_id: str) -> Response:
+        """Return the error of an example that the exported run had, but that is not in the log."""
         if example_id == UNFINISHED:
-            # As if a budget were used up: the results so far count, but the run is not done.
+            # The exported run was interrupted. Treated like a reached budget, it keeps its results but is not done.
             raise BudgetReached(self._unlogged.unfinished_reason)
         return Response(error=self._unlogged.error(example_id))
 
     def _sample_at(self, location: SourceLocation | None) -> tuple[LogSample, int]:
-        """The sample that a request is about, and the position of the request in it."""
+        """Return the sample that a request is about, and the position of the request in it."""
         if location is None or str(location.key) not in self._samples:
             raise DataError("this model only answers the requests in its logs; use it with the task lm_eval")
         return self._samples[str(location.key)], int(location.role)
@@ -156,7 +157,7 @@ class LoggedModel(Model):
 def configuration(
     samples: Sequence[Path], *, model: str = "", filter_name: str = "", task: str = "", results: Path | None = None
 ) -> RunConfig:
-    """The configuration of an import, as it could be written in a YAML file."""
+    """Return the configuration of an import, as it could be written in a YAML file."""
     options: dict[str, Any] = {"samples": [str(path.resolve()) for path in samples]}
     if filter_name:
         options["filter"] = filter_name
@@ -166,7 +167,7 @@ def configuration(
         options["results"] = str(results.resolve())
     model_options = dict(options)
     if model:
-        # The name is stored with the results, and it may be copied from settings that contain the key of a server.
+        # The name is stored with the results. It is redacted, because users may copy it from settings with an API key.
         model_options["model"] = redact(model)
     return RunConfig(
         name="import",
@@ -198,7 +199,7 @@ def _read_logs(samples: Sequence[Path], filter_name: str, task: str) -> list[Sam
 
 
 def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
-    """What ``results_*.json`` says about a log; None without such a file."""
+    """Return what ``results_*.json`` says about a log; None without such a file."""
     path = results or find_totals(log.path)
     if path is None:
         return None
@@ -208,8 +209,8 @@ def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
 
 
 def _import_signature(totals_of_logs: Sequence[LogTotals | None]) -> dict[str, str]:
-    """The part of the signature that an import adds: the programs that wrote the logs, and the examples per prompt."""
-    # Dictionaries, because they keep the order of the logs and each value once.
+    """Return what an import adds to the signature: the programs that wrote the logs, and the examples per prompt."""
+    # The keys of a dict are unique and keep the order of the logs.
     programs: dict[str, None] = {}
     shots: dict[str, None] = {}
     for totals in totals_of_logs:
@@ -227,7 +228,7 @@ def _unlogged_examples(totals_of_logs: Sequence[LogTotals | None]) -> UnloggedEx
 
 
 def _program(totals: LogTotals | None) -> str:
-    """The program that wrote a log, with its version."""
+    """Return the program that wrote a log, with its version."""
     if totals is None:
         return f"lm_eval {_UNKNOWN}"
     if totals.source == "lmassay":
@@ -237,12 +238,12 @@ def _program(totals: LogTotals | None) -> str:
 
 
 def _origin_notes(logs: Sequence[SampleLog], totals_of_logs: Sequence[LogTotals | None]) -> list[str]:
-    """The notes of an imported run: where each log comes from, and what is missing."""
+    """Return the notes of an imported run: where each log comes from, and what is missing."""
     notes = []
     lacks_metadata = False
     for log, totals in zip(logs, totals_of_logs, strict=True):
         notes.append(_origin(log, totals))
-        # lmassay exported this log, but the file with the rest of the run is missing.
+        # Samples have metadata only if lmassay exported the log; then results_*.json has the rest of the run.
         if log.samples[0].metadata and totals is None:
             lacks_metadata = True
     if lacks_metadata:
@@ -251,7 +252,7 @@ def _origin_notes(logs: Sequence[SampleLog], totals_of_logs: Sequence[LogTotals 
 
 
 def _origin(log: SampleLog, totals: LogTotals | None) -> str:
-    """A note on where the numbers come from: the file, its digest, and the program that wrote it."""
+    """Return a note on where the numbers come from: the file, its digest, and the program that wrote it."""
     text = f"imported from {log.path.name} (sha-256 {log.sha256}), written by {_program(totals)}"
     if totals and totals.task_version:
         text += f", task version {totals.task_version}"

@@ -1,7 +1,8 @@
-"""The task for a log that no other task can score: the log's own metrics, example by example, with our intervals.
+"""The task for logs that no other task can score: it takes the metrics of each example from the log.
 
-Exported runs of lmassay are restored by this task, too, except minimal pairs. Their log says which examples belong
-together and how metrics are combined, so numbers and intervals are those of the original run.
+The intervals are computed by lmassay. Runs that lmassay exported are restored by this task, too, except runs on minimal
+pairs. Their log says which examples belong together and how metrics are combined, so numbers and intervals are the same
+as in the original run.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Design, Example, Request, Response, Result, Score, digest
 
-# Harness and lmassay may round differently; a larger difference means that the harness does not average.
-_SAME_TOTAL = 1e-6
+# The harness and lmassay may round differently. A larger difference means that the harness's total is not a mean.
+_TOTAL_TOLERANCE = 1e-6
 
 
 class LoggedMetrics(Task):
-    """Takes the metrics of each example from the log. A result is their mean, or combined as in the exported run."""
+    """Takes the metrics of each example from the log; a result is their mean, or combined as in the exported run."""
 
     name = "lm_eval"
     version = 1
@@ -54,7 +55,7 @@ class LoggedMetrics(Task):
 
     @property
     def design(self) -> Design:  # type: ignore[override]  # the log determines it
-        """The design of the exported run; for a log of the harness, all metrics are the headline."""
+        """The design of the exported run; for a log of the harness, all metrics are headline metrics."""
         headline = tuple(name for name in self._metadata.headline if name in self._reported)
         clusters: tuple[str, ...] = ()
         if self._cluster:
@@ -67,15 +68,15 @@ class LoggedMetrics(Task):
 
     @cached_property
     def _cluster(self) -> str | None:
-        """The group that clusters examples, which every sample of an exported run names."""
+        """The group by which examples are clustered, which every sample of an exported run names; None if none does."""
         cluster = self._log.samples[0].metadata.get("cluster")
         for sample in self._log.samples:
             name = sample.metadata.get("cluster")
             is_group = isinstance(name, str) and name in _groups_of(sample)
             if name != cluster or (name is not None and not is_group):
                 raise DataError(
-                    f"{sample.where}: the cluster {shortened(name)} is not a group of this sample, or differs from "
-                    "that of other samples"
+                    f"{sample.where}: the cluster {shortened(name)} is not a group of this sample, or is not the "
+                    "cluster of the other samples"
                 )
         return cluster
 
@@ -89,7 +90,7 @@ class LoggedMetrics(Task):
         self._unlogged.require_apart(self._logged)
 
     def notes(self) -> list[str]:
-        """Where the numbers come from, and what the log does not contain."""
+        """Return notes on where the numbers come from, and on what the log does not contain."""
         notes = [self._metrics_note(), *self._import_notes, *self._unlogged.notes(len(self._log.samples))]
         if self._non_numeric:
             names = ", ".join(self._non_numeric)
@@ -97,11 +98,11 @@ class LoggedMetrics(Task):
         return [*notes, *self._differing_totals()]
 
     def size(self) -> int:
-        """The number of examples in the run, including those that are not in the log."""
+        """Return the number of examples in the run, including those that are not in the log."""
         return len(self._log.samples) + len(self._unlogged)
 
     def examples(self) -> Iterator[Example]:
-        """The samples of the log, then the examples that are not in it."""
+        """Yield the samples of the log, and then the examples of the exported run that are not in it."""
         for example_id, sample in self._logged.items():
             prompt = ""
             if sample.requests and sample.requests[0]:
@@ -113,13 +114,13 @@ class LoggedMetrics(Task):
         yield from self._unlogged.last()
 
     def requests(self, example: Example) -> Sequence[Request]:
-        """No requests for a sample, whose metrics are in the log."""
+        """Return no requests for a sample of the log, because its metrics are already there."""
         if example.id in self._unlogged:
             return self._unlogged.requests(example.id)
         return []
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        """The metrics of each sample in the log."""
+        """Return the metrics that the log has for each sample."""
         scores = []
         for example in examples:
             if example.id in self._unlogged:
@@ -130,11 +131,11 @@ class LoggedMetrics(Task):
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        """One overall result per metric."""
+        """Return one overall result per metric."""
         return [self._result(table, metric, settings) for metric in self._reported]
 
     def signature(self) -> Mapping[str, Any]:
-        """Documents and requests without the answers, so that the runs of two models differ only in the model."""
+        """Return digests of documents and requests; without answers, so that runs differ only in the model."""
         parts = self._metadata.depends_on
         if not parts:
             documents = [[sample.doc, sample.target] for sample in self._log.samples]
@@ -147,8 +148,8 @@ class LoggedMetrics(Task):
     def _logged(self) -> dict[str, LogSample]:
         """Samples by id.
 
-        The id is a digest of task and document, so that the runs of two models can be paired, and those of two tasks
-        cannot.
+        The id is a digest of task and document, so that runs of two models can be paired example by example, but runs
+        of two tasks cannot.
         """
         named = []
         for sample in self._log.samples:
@@ -162,7 +163,7 @@ class LoggedMetrics(Task):
         combination = self._metadata.combinations.get(metric)
         if combination is None:
             return intervals.mean_result(table, metric, settings, cluster=self._cluster)
-        # A log has no groups to report by, so every row counts.
+        # The only result is over all examples, so every row is included.
         everywhere = np.ones(len(table), dtype=bool)
         return combination_result(
             table, metric, combination, settings, group="overall", where=everywhere, cluster=self._cluster
@@ -170,14 +171,14 @@ class LoggedMetrics(Task):
 
     @cached_property
     def _reported(self) -> tuple[str, ...]:
-        """The metrics with a result: the exported run's headline first, then all of the log, then combined ones."""
+        """The metrics with a result: first the exported run's headline, then those of the log, then combined ones."""
         available = dict.fromkeys([*self._metrics, *self._metadata.combinations])
         headline = [name for name in self._metadata.headline if name in available]
         return tuple(dict.fromkeys([*headline, *available]))
 
     @cached_property
     def _metrics(self) -> list[str]:
-        """The metrics of the log that are one number per example."""
+        """The metrics of the log that have one number per example."""
         names: dict[str, None] = {}
         for sample in self._log.samples:
             names |= dict.fromkeys(sample.metrics)
@@ -185,7 +186,7 @@ class LoggedMetrics(Task):
 
     @cached_property
     def _non_numeric(self) -> list[str]:
-        """The metrics of the log that are not a number in some sample, such as the pairs behind a perplexity."""
+        """The metrics of the log that are not one number in some sample, such as the two numbers for a perplexity."""
         names: dict[str, None] = {}
         for sample in self._log.samples:
             for name, value in sample.metrics.items():
@@ -194,9 +195,9 @@ class LoggedMetrics(Task):
         return list(names)
 
     def _scores(self, sample: LogSample) -> dict[str, float]:
-        """The scores of a sample; a DataError for one that is not a finite number."""
+        """Return the scores of a sample; raise a DataError if one is not a finite number."""
         values = {metric: sample.metrics[metric] for metric in self._metrics if metric in sample.metrics}
-        # An exported run also has scores without a result, which it may need to combine a metric.
+        # An exported run may have further scores, which have no result themselves but are combined to metrics.
         other_scores = sample.metadata.get("scores")
         if isinstance(other_scores, dict):
             values |= other_scores
@@ -218,7 +219,7 @@ class LoggedMetrics(Task):
         )
 
     def _differing_totals(self) -> Iterator[str]:
-        """A note on each metric that the harness does not average, so that its total is another number."""
+        """Yield a note on each metric whose total in the harness is not the mean over examples."""
         if self._totals is None:
             return
         for metric, total in self._totals.means.items():
@@ -228,7 +229,7 @@ class LoggedMetrics(Task):
             if not values:
                 continue
             mean = sum(values) / len(values)
-            if abs(mean - total) > _SAME_TOTAL:
+            if abs(mean - total) > _TOTAL_TOLERANCE:
                 yield f"the harness's own {metric} is {total:.6g}, which is not the mean over examples shown here"
 
 
@@ -240,7 +241,7 @@ def _groups_of(sample: LogSample) -> dict[str, str]:
 
 
 def _answer(sample: LogSample) -> Any:
-    """The answer of a sample as a reader wants to see it."""
+    """Return the answer of a sample in a readable form."""
     texts = sample.texts()
     if texts is not None:
         if len(texts) == 1:

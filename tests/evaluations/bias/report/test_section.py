@@ -182,7 +182,9 @@ def test_families_beyond_the_limit_are_counted(tmp_path, monkeypatch):
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
     bias_section = section(tmp_path)
     assert len(drawings(under(bias_section, "By category"))) == 2
-    assert "2 more not drawn; make a report of these runs alone to see all." in notes(bias_section.blocks)
+    assert "Figures of 2 more are not drawn; to see them, write a report about these runs alone." in notes(
+        bias_section.blocks
+    )
 
 
 # --- over prompts -----------------------------------------------------------------------------------------------------
@@ -292,7 +294,7 @@ def test_contrasts_beyond_the_limit_are_left_to_lmassay_compare(debiased, monkey
     monkeypatch.setattr(comparisons, "MAX_PAIRS", 1)
     bias_section = section(debiased)
     assert under(bias_section, "Default against debiased") == []
-    assert "2 more pairs of runs not tested here; use `lmassay compare`." in notes(bias_section.blocks)
+    assert "Not tested here: 2 more pairs of runs; use `lmassay compare`." in notes(bias_section.blocks)
 
 
 def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(default_and_debiased, shared):

@@ -15,7 +15,7 @@ _FOLDER: Any = click.Path(path_type=Path, file_okay=False)
 
 
 class _Steps(click.Group):
-    """Lists the commands in the order in which they are used."""
+    """A group that lists its commands in the order in which they are used, not alphabetically."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -86,8 +86,8 @@ def preprocess() -> None:
 @click.option(
     "--base-url",
     cls=AddedOption,
-    help="Ask a server at this address: claude-…, clova-x and HCX-… in their provider's protocol and with its key, "
-    "other names as any OpenAI-compatible server (llama.cpp, vLLM, Ollama).",
+    help="Address of a server. claude-…, clova-x and HCX-… are asked in their provider's protocol and with its key, "
+    "all other models as on an OpenAI-compatible server (llama.cpp, vLLM, Ollama).",
 )
 @click.option(
     "--model-config",
@@ -139,7 +139,7 @@ def infer() -> None:
     type=click.Choice(["reference", "robust"]),
     default="reference",
     show_default=True,
-    help="reference reads answers exactly as KoBBQ's program does; robust also handles answers that it misreads.",
+    help="reference reads answers exactly as KoBBQ's program does; robust also reads answers that reference misreads.",
 )
 @calls("lmassay.evaluations.bias.commands.actions.kobbq:postprocess")
 def postprocess() -> None:
@@ -175,7 +175,7 @@ def collect() -> None:
     "mode",
     type=click.Choice(["test", "all"]),
     required=True,
-    help="test: over all rows; all: over the rows of each template, then the mean over templates.",
+    help="test: mean over all rows; all: mean over the rows of each template, then over templates.",
 )
 @click.option("--prompt-tsv-path", "prompts", type=_FILE, required=True, help="The file given to step 1.")
 @click.option("--prompt-id", type=int, required=True, help="The prompt given to step 1.")
@@ -191,7 +191,7 @@ def evaluate() -> None:
     "--evaluation-debiased-result-name result/KoBBQ_test_debiased --prompt_ids 1 2 3 --models gpt-4",
     short_help="Step 6: compare default and debiased prompts.",
 )
-@click.option("--evaluation-result-name", "default", required=True, help="Files of step 5 without _ID.tsv.")
+@click.option("--evaluation-result-name", "default", required=True, help="Files of step 5; leave out _ID.tsv.")
 @click.option("--evaluation-debiased-result-name", "debiased", required=True, help="The same for debiased prompts.")
 @click.option(
     "--prompt_ids", "--prompt-ids", metavar="ID...", multiple=True, required=True, help="One or more prompts."

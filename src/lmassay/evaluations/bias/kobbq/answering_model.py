@@ -1,7 +1,8 @@
-"""Which model gave the answers. KoBBQ's file names may have an alias: answers of ``clova-x`` come from HCX-005.
+"""Find out which model gave the answers, if KoBBQ's file name has only an alias: ``clova-x`` stands for HCX-005.
 
-Step 2 writes notes next to the answers, which name the model. Step 4 records it next to its output for step 5. Files of
-the original programs have neither, so tables show the name in the file's name.
+Step 2 writes a file with notes next to the answers, which names the model. Step 4 records the model in a file next to
+its output, for step 5. Output of the original programs has neither file, so tables then show the name in the file's
+name.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from lmassay.storage.files import atomic_write
 
 
 def notes_path(predictions: Path) -> Path:
-    """The file next to the answers that says how each of them ended, and which model gave it."""
+    """Return the path of the notes next to the answers: how each answer ended, and which model gave it."""
     return predictions.with_name(f"{predictions.name.removesuffix('.tsv')}.notes.jsonl")
 
 
 def models_behind(predictions: Path) -> list[str]:
-    """The models that gave these answers, if the name of the file does not have them; read from the notes of step 2."""
+    """Return the models that gave these answers, except those in the file's name; read from the notes of step 2."""
     try:
         lines = notes_path(predictions).read_bytes().splitlines()
     except OSError:
@@ -42,7 +43,7 @@ def models_behind(predictions: Path) -> list[str]:
 
 
 def record_models(collected: Path, models: Sequence[str]) -> None:
-    """Record the models behind the answers of a file of step 4. Without models, an older record is removed."""
+    """Record the models that gave the answers in a file of step 4. Without models, an existing record is removed."""
     path = _record_path(collected)
     if not models:
         path.unlink(missing_ok=True)
@@ -52,7 +53,7 @@ def record_models(collected: Path, models: Sequence[str]) -> None:
 
 
 def recorded_models(collected: Path) -> list[str]:
-    """The models that step 4 recorded; none for a file of the original program."""
+    """Return the models that step 4 recorded; none for a file of the original program."""
     path = _record_path(collected)
     if not path.is_file():
         return []
@@ -66,7 +67,7 @@ def recorded_models(collected: Path) -> list[str]:
 
 
 def shown_name(name: str, models: Sequence[str]) -> str:
-    """Return the name of a model for tables: the name in its file, with the models behind it in parentheses.
+    """Return the name of a model for tables: the name in its file, with the models it stands for in parentheses.
 
     >>> shown_name("clova-x", ["HCX-005"])
     'clova-x (HCX-005)'
@@ -77,7 +78,7 @@ def shown_name(name: str, models: Sequence[str]) -> str:
 
 
 def is_shown_as(name: str, displayed_name: str) -> bool:
-    """Whether a table shows the model of this name, alone or with the model behind it.
+    """Return whether a name in a table is this name, alone or followed by the model that it stands for.
 
     >>> is_shown_as("clova-x", "clova-x (HCX-005)"), is_shown_as("clova", "clova-x (HCX-005)")
     (True, False)

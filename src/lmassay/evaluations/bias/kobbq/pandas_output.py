@@ -1,6 +1,7 @@
 """Write text exactly as pandas does, because KoBBQ's programs write their files and print their results with it.
 
-Two of pandas' habits matter: a column of whole numbers with a gap becomes floats, and cells are quoted only if needed.
+Two habits of pandas matter: it turns whole numbers into floats if their column has an empty cell, and it quotes only
+the cells that need it.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ _NEEDS_QUOTES = re.compile('[\t"\n\r]')
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 _DECIMAL = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\s*", re.ASCII | re.I)
 _BOOLEAN = {"true": "True", "false": "False"}
-# Lines are put together in blocks of this many rows: fast, and never the whole file at once.
+# Lines are joined in blocks of this many rows, which is fast and needs less memory than the whole file.
 _BLOCK = 20_000
 
 
 def as_pandas_rewrites(column: Sequence[str]) -> Sequence[str]:
-    """Return a column as pandas writes it after reading it: numbers and booleans in its own spelling.
+    """Return a column as pandas writes it after reading it: with its own spelling of numbers and booleans.
 
     Missing cells are empty.
 
     >>> as_pandas_rewrites(["1", "", "3"]), as_pandas_rewrites(["01", "2"]), as_pandas_rewrites(["1", "x"])
     (['1.0', '', '3.0'], ['1', '2'], ['1', 'x'])
     """
-    # The first cell shows whether the column can be numeric; most columns are texts and are done after one test.
+    # The first cell that is not empty shows whether the column can be numeric. Most columns are text, and end here.
     first = next(filter(None, column), "")
     if _DECIMAL.fullmatch(first):
         return _numbers(column)
@@ -37,7 +38,7 @@ def as_pandas_rewrites(column: Sequence[str]) -> Sequence[str]:
 
 
 def _booleans(column: Sequence[str]) -> Sequence[str]:
-    """True and False as pandas spells them; the column as it is if a cell is something else."""
+    """Spell booleans as pandas does; return the column unchanged if a cell is anything else."""
     spelled = []
     for cell in column:
         if cell and cell.lower() not in _BOOLEAN:
@@ -47,7 +48,7 @@ def _booleans(column: Sequence[str]) -> Sequence[str]:
 
 
 def _numbers(column: Sequence[str]) -> Sequence[str]:
-    """Whole numbers or floats as pandas spells them; the column as it is if a cell is something else."""
+    """Spell whole numbers or floats as pandas does; return the column unchanged if a cell is anything else."""
     has_gaps = "" in column
     if not has_gaps and all(map(_INTEGER.fullmatch, column)):
         integers = [int(cell) for cell in column]
@@ -55,7 +56,7 @@ def _numbers(column: Sequence[str]) -> Sequence[str]:
         if min(integers) < -(1 << 63) or max(integers) >= 1 << 63:
             return column
         return [str(number) for number in integers]
-    # Whole numbers with a gap become floats, because pandas has no missing whole number.
+    # With an empty cell, whole numbers become floats, because pandas has no missing value among whole numbers.
     spelled = []
     for cell in column:
         if not cell:
@@ -68,7 +69,7 @@ def _numbers(column: Sequence[str]) -> Sequence[str]:
 
 
 def quoted_cell(cell: str) -> str:
-    """Quote a cell that contains a tab, a quote or a line end; a lone carriage return counts as a line end."""
+    """Quote a cell that contains a tab, a quotation mark or a line end (a lone carriage return is one, too)."""
     if not _NEEDS_QUOTES.search(cell):
         return cell
     return '"' + cell.replace('"', '""') + '"'
@@ -76,7 +77,7 @@ def quoted_cell(cell: str) -> str:
 
 def quoted(column: Sequence[str]) -> Sequence[str]:
     """Quote the cells of a column that need it."""
-    # One search over all cells is much faster than one for each, and most columns need no quotes.
+    # One search in the text of all cells is much faster than a search in each, and most columns need no quotes.
     joined = "".join(column)
     if not any(map(joined.__contains__, '\t"\n\r')):
         return column
@@ -84,7 +85,7 @@ def quoted(column: Sequence[str]) -> Sequence[str]:
 
 
 def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\n") -> Iterator[str]:
-    """Yield the text of a file, many lines at a time."""
+    """Yield the text of a file with this header and these columns, many lines at a time."""
     yield "\t".join(quoted(header)) + end
     n_rows = len(columns[0]) if columns else 0
     for start in range(0, n_rows, _BLOCK):
@@ -96,7 +97,7 @@ def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\
 def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str = "") -> Iterator[str]:
     """Yield the text of a table's file with one column replaced, or added as the last one, many lines at a time.
 
-    The column ``as_is`` keeps its spelling even if it contains numbers.
+    All other columns are written as pandas would write them, except the column ``as_is``, which keeps its spelling.
     """
     body = table.body
     header = table.header if name in table else (*table.header, name)
@@ -138,7 +139,7 @@ def _is_unchanged(table: TsvTable, name: str, as_is: bool) -> bool:
 
 
 def _spliced(table: TsvTable, body: RegularBody, column_index: int, column: Sequence[str]) -> Iterator[str]:
-    """Copy what is before and behind the column in one piece per row."""
+    """Yield the text of the file with one column replaced; the bytes before and after the column are copied."""
     yield "\t".join(quoted(table.header)) + "\n"
     data = body.data
     row_starts = body.starts[:, 0].tolist()
@@ -155,7 +156,7 @@ def _spliced(table: TsvTable, body: RegularBody, column_index: int, column: Sequ
         try:
             yield b"\n".join([*rows, b""]).decode()
         except UnicodeDecodeError:
-            # Decoding a column raises a DataError that names the line.
+            # Decode each column, because that raises a DataError with the line of the bytes that are not UTF-8.
             for name in table.header:
                 table.column(name)
             raise
@@ -163,12 +164,12 @@ def _spliced(table: TsvTable, body: RegularBody, column_index: int, column: Sequ
 
 # --- a Series as pandas prints it -------------------------------------------------------------------------------------
 
-# The limits at which pandas' FloatArrayFormatter changes to scientific notation: decimals, large numbers, and texts
-# that have more than _DIGITS + 6 characters.
+# The limits at which pandas' FloatArrayFormatter changes to scientific notation: numbers that are 0 with _DIGITS
+# decimals, and numbers above _LARGE whose texts have more than _DIGITS + 6 characters.
 _DIGITS = 6
 _LARGE = 1e6
 _FIXED_POINT = re.compile(r"\s*[+-]?[0-9]+\.[0-9]*")
-# Spaces between the names and the numbers; with the sign's place, pandas prints four.
+# Spaces between the names and the numbers. With the place for a sign, pandas prints four.
 _GAP = 3
 
 
@@ -178,7 +179,7 @@ def count_series(counts: Mapping[str, int]) -> str:
     >>> count_series({"sample_id": 0, "bbq_id": 2856}).splitlines()
     ['sample_id       0', 'bbq_id       2856', 'dtype: int64']
     """
-    # A space in the place of a minus, as pandas pads numbers.
+    # As in pandas, a space takes the place of the missing minus sign.
     texts = [f"{count: d}" for count in counts.values()]
     return _series(list(counts), texts, "int64")
 
@@ -186,8 +187,8 @@ def count_series(counts: Mapping[str, int]) -> str:
 def float_series(values: Mapping[str, float]) -> str:
     """Return numbers as pandas prints a Series of them.
 
-    They have six decimals, fewer if all of them end in zeros. They are in scientific notation if one of them would be
-    shown as zero, or if one is above a million and too long.
+    Numbers have six decimals, or fewer if all of them end in zeros. All are in scientific notation if one of them would
+    otherwise be shown as zero, or if one is above a million and the longest text is too long.
 
     >>> float_series({"accuracy": 0.5, "diff-bias": -0.25}).splitlines()
     ['accuracy     0.50', 'diff-bias   -0.25', 'dtype: float64']
@@ -210,7 +211,7 @@ def float_series(values: Mapping[str, float]) -> str:
 
 
 def _without_common_zeros(texts: Sequence[str]) -> list[str]:
-    """Remove as many trailing zeros as all fixed-point numbers have, but keep one decimal."""
+    """Remove the trailing zeros that all fixed-point numbers have, but keep at least one decimal."""
     trailing_zeros = [len(text) - len(text.rstrip("0")) for text in texts if _FIXED_POINT.fullmatch(text)]
     removable = min(min(trailing_zeros, default=0), _DIGITS - 1)
     shortened = []

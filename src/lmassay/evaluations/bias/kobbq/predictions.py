@@ -15,9 +15,9 @@ from lmassay.types import Generate, Response
 
 
 class Predictions(StoredAnswers):
-    """The answers of a model, read from a file with the columns ``guid`` and ``raw``; no model is asked.
+    """Stored answers of a model, read from a file with the columns ``guid`` and ``raw``; no requests are sent.
 
-    The ids are those of the questions with their rotation, e.g. ``age-001a-002-amb-bsd-0``.
+    The ids in ``guid`` are those of the questions and the number of the rotation, e.g. ``age-001a-002-amb-bsd-0``.
     """
 
     name = "predictions"
@@ -42,7 +42,7 @@ class Predictions(StoredAnswers):
         missing = [question_id for question_id in ids if question_id not in self._answers]
         if missing:
             raise DataError(
-                f"{self._file} has no answer to {len(missing)} questions, the first is {missing[0]}; run `lmassay "
+                f"{self._file} has no answer to {len(missing)} questions; the first is {missing[0]}. Run `lmassay "
                 "kobbq infer` to complete it, or give the data and rotations that it answers"
             )
 

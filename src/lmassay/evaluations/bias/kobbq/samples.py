@@ -1,4 +1,4 @@
-"""Read and check KoBBQ's sample files, parse the ids of their samples, and derive file names from models' names."""
+"""Read and check KoBBQ's sample files, count known defects in them, and derive file names from names of models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lmassay.redaction import excerpt
 from lmassay.storage.files import sha256
 
 UNKNOWN = "알 수 없음"
-"""The choice "cannot be known" as the samples word it; each prompt replaces it by its own wording."""
+"""The wording of the choice "cannot be known" in the samples; each prompt replaces it by its own wording."""
 CHOICE_COUNT = 3
 """The number of choices of every question."""
 SAMPLE_COLUMNS = ("sample_id", "label_annotation", "context", "question", "choices", "biased_answer", "answer")
@@ -35,7 +35,8 @@ _PLAIN_LIST = re.compile(r"\['[^'\\\r\n]*'(?:, '[^'\\\r\n]*')*\]")
 _PLAIN_LIST_BYTES = re.compile(_PLAIN_LIST.pattern.encode())
 _MAX_LIST_LENGTH = 100_000
 _LATIN_LETTER = re.compile("[A-Za-z]")
-# What some file systems reject: control and reserved characters, a leading dot, two dots, a dot or space at the end.
+# What some file systems reject in names: control characters, reserved characters, a dot at the beginning, two dots in a
+# row, and a dot or space at the end.
 _UNSAFE_IN_FILE_NAME = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|%\ud800-\udfff]|^\.|(?<=\.)\.|[. ]$')
 # In bytes. File systems allow 255, and the topic and the ending are added to the name of the model.
 _MAX_FILE_NAME_LENGTH = 120
@@ -55,18 +56,18 @@ class KobbqSample:
 
     @property
     def category(self) -> str:
-        """The category, with which the id begins."""
+        """The category, which is the first part of the id."""
         return self.id.partition("-")[0]
 
     @property
     def template(self) -> str:
-        """Category and number; the versions of a template (a to d) belong together."""
+        """Category and number of the template, without its version (a to d): the versions belong together."""
         category, number, _ = self.id.split("-", 2)
         return f"{category}-{number[:-1]}"
 
 
 def read_samples(path: Path) -> list[KobbqSample]:
-    """Read all samples of a file; a row that is not valid is a DataError with its line."""
+    """Read all samples of a file; raise a DataError with the line of the first row that is not valid."""
     return samples_of(read_samples_table(path))
 
 
@@ -113,7 +114,9 @@ def _check_answers(choices: Sequence[str], biased_answer: str, answer: str) -> N
 
 @lru_cache(maxsize=1 << 15)
 def parse_choices(text: str) -> tuple[str, ...]:
-    """Return the strings of a list as Python prints it. The original calls ``eval``; here nothing is evaluated.
+    """Return the strings of a list that is written as Python prints it.
+
+    KoBBQ's program calls ``eval`` on such a text; here no code is executed.
 
     >>> parse_choices("['손자', '할머니', '알 수 없음']")
     ('손자', '할머니', '알 수 없음')
@@ -123,7 +126,7 @@ def parse_choices(text: str) -> tuple[str, ...]:
         return tuple(text[2:-2].split("', '"))
     node: ast.expr | None
     try:
-        # Cut, because a very long or deeply nested text would take all memory.
+        # The text is cut, because parsing a very long or deeply nested one would take all memory.
         node = ast.parse(text[:_MAX_LIST_LENGTH].strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         node = None
@@ -194,11 +197,12 @@ def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
             with_backspace += 1
         questions[sample.context, sample.question] += 1
         if len(set(sample.choices)) < CHOICE_COUNT:
-            # Only in samples that were just made from templates: a file with such a sample cannot be read.
+            # This occurs only in samples that were just made from templates, because files with such samples are
+            # rejected.
             with_equal_choices.append(sample.id)
             continue
         short, long = sorted(set(sample.choices) - {UNKNOWN}, key=len)
-        # In an answer that contains the longer choice, the reference parser finds both, and may reject the answer.
+        # If an answer contains the longer choice, the reference parser finds both choices and may reject the answer.
         if short in long:
             nested.append(f"{short}/{long}")
         for person in (short, long):
@@ -222,10 +226,10 @@ def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
 
 
 def file_name_of(model: str) -> str:
-    """Return a model's name as part of a file name, so that no two models share one.
+    """Return the name of a model in a form for file names; different models always get different names.
 
-    Plain names stay as they are. Characters that a file system may refuse are written as their UTF-8 codes, and a name
-    that is too long ends in a digest of all of it.
+    Plain names are not changed. Characters that a file system may reject are written as their UTF-8 codes, and a name
+    that is too long is cut and ends in a digest of the whole name.
 
     >>> file_name_of("gpt-3.5-turbo"), file_name_of("org/model"), file_name_of("../x")
     ('gpt-3.5-turbo', 'org%2Fmodel', '%2E%2E%2Fx')
@@ -237,7 +241,7 @@ def file_name_of(model: str) -> str:
     file_name = _UNSAFE_IN_FILE_NAME.sub(percent_encoded, model)
     if not file_name or len(file_name.encode()) > _MAX_FILE_NAME_LENGTH:
         digest = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        # Room for the digest and its mark. "%~" never results from encoding a character, so no plain name has it.
+        # Cut to leave room for the digest. Encoding a character never gives "%~", so no other name can be the same.
         beginning = file_name.encode()[: _MAX_FILE_NAME_LENGTH - 20].decode("utf-8", "ignore")
         file_name = f"{beginning}%~{digest}"
     return file_name

@@ -26,7 +26,7 @@ MISSING = frozenset(
 _MISSING_BYTES = frozenset(word.encode() for word in MISSING)
 _MAX_MISSING_WORD_LENGTH = max(map(len, _MISSING_BYTES))
 _BOM = b"\xef\xbb\xbf"
-# A cell and the separator after it; a quote counts only at the beginning of a cell, as in csv and pandas.
+# A cell and the separator after it. As in csv and pandas, quotation marks have a meaning only at the start of a cell.
 _CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^\t\n\r]*)|((?!")[^\t\n\r]*))(\t|\r\n|\n|\r|\Z)')
 _QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
 _TAB, _FEED, _RETURN, _QUOTE = b'\t\n\r"'
@@ -36,9 +36,10 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class RegularBody:
-    """The body of a file whose rows all have as many cells as the header.
+    """The body (all rows below the header) of a file in which every row has as many cells as the header.
 
-    Only the positions of the cells are kept (rows × columns); a column is cut out of the data when it is needed.
+    Only the positions of the cells are kept, in arrays of rows × columns. Cells are cut out of the data when a column
+    is needed.
     """
 
     data: bytes
@@ -50,7 +51,7 @@ class RegularBody:
 
     def columns(self, indices: Sequence[int]) -> list[list[bytes]]:
         """Return the cells of several columns; missing ones are empty."""
-        # Row by row over all columns, so that the data are read from beginning to end only once.
+        # The cells of all wanted columns are cut out row by row, so that the data are read only once, in order.
         starts = self.starts[:, indices].ravel().tolist()
         ends = self.ends[:, indices].ravel().tolist()
         cells = list(map(self.data.__getitem__, map(slice, starts, ends)))
@@ -65,7 +66,7 @@ class RegularBody:
         return columns
 
     def rows_with_missing_word(self, index: int) -> list[int]:
-        """Return the rows in which a column has a word that means "missing"."""
+        """Return the rows in which the cell of a column is a word for a missing value, such as NA."""
         lengths = self.ends[:, index] - self.starts[:, index]
         has_word = self.missing[:, index] & (lengths > 0)
         if self.quoted is not None:
@@ -81,7 +82,10 @@ class RegularBody:
 
 @dataclass(frozen=True, slots=True)
 class ScannedBody:
-    """The body of a file with irregular rows: its columns, and the line on which each row begins."""
+    """The body of a file that was read row by row, because its rows are not regular.
+
+    ``texts`` are its columns, ``lines`` the line on which each row begins.
+    """
 
     texts: Sequence[Sequence[bytes]]
     lines: Sequence[int]
@@ -94,7 +98,7 @@ class ScannedBody:
         return columns
 
     def rows_with_missing_word(self, index: int) -> list[int]:
-        """Return the rows in which a column has a word that means "missing"."""
+        """Return the rows in which the cell of a column is a word for a missing value, such as NA."""
         return [row for row, cell in enumerate(self.texts[index]) if cell and cell in _MISSING_BYTES]
 
     def line(self, row: int) -> int:
@@ -104,7 +108,7 @@ class ScannedBody:
 
 @dataclass(frozen=True, slots=True)
 class TsvTable:
-    """A file with a header; its columns are decoded when they are needed, and missing cells are empty."""
+    """A file with a header. Its columns are decoded when they are needed; missing cells are empty texts."""
 
     path: Path
     header: tuple[str, ...]
@@ -133,7 +137,7 @@ class TsvTable:
         return self.body.columns([self.header.index(name) for name in names])
 
     def column(self, name: str) -> list[str]:
-        """Return a column as text; a cell that is not UTF-8 is a DataError with its line."""
+        """Return a column as text; raise a DataError with the line of the first cell that is not UTF-8."""
         cells = self.cells(name)
         try:
             # Decoding all cells at once is fastest; it works unless a cell contains a line end itself.
@@ -151,17 +155,20 @@ class TsvTable:
         return [self.cells(name).count(b"") for name in self.header]
 
     def missing_word_count(self, name: str) -> int:
-        """Return how many cells of a column have a word that means "missing"."""
+        """Return how many cells of a column are a word for a missing value, such as NA."""
         return len(self.body.rows_with_missing_word(self.header.index(name)))
 
     def require_unique(self, name: str, texts: Sequence[str] | None = None) -> dict[str, int]:
-        """Return value → row of a column; raise a DataError if a value is missing or occurs twice."""
+        """Return a dict from each value of a column to its row; raise a DataError if a value is missing or repeated.
+
+        ``texts`` is the column, if the caller has read it already.
+        """
         texts = self.column(name) if texts is None else texts
         row_of = {text: row for row, text in enumerate(texts)}
         if "" in row_of:
             raise DataError(f"{self.where(row_of[''])}: {name} is empty; every row needs one")
         if len(row_of) < len(texts):
-            # The dictionary has the last row of each value, so the first row that is not its own is a repetition.
+            # The dict has the last row of each value, so a row that is not in it has a value that is repeated below.
             first_row = next(row for row, text in enumerate(texts) if row_of[text] != row)
             value = texts[first_row]
             lines = f"{self.line(first_row)} and {self.line(row_of[value])}"
@@ -187,7 +194,7 @@ def read_table(
     the column ``may_lack`` if that is the last one.
     """
     if path == STANDARD_INPUT:
-        raise DataError(f"the {role} file: KoBBQ's steps do not read standard input; give a file")
+        raise DataError(f"the {role} file: KoBBQ's steps cannot read standard input; give a file")
     require_file(path, role)
     try:
         # Compressed files are decompressed here, as pandas does.
@@ -234,7 +241,7 @@ def _check_header(path: Path, role: str, header: Sequence[str], required: Iterab
 
 
 def _regular_body(data: bytes, start: int, width: int) -> RegularBody | None:
-    """Find all cells at once with numpy; None unless every line from ``start`` has ``width`` cells."""
+    """Find all cells at once with numpy; return None unless every row from ``start`` on has ``width`` cells."""
     import numpy as np
 
     if not data.endswith(b"\n"):
@@ -247,7 +254,7 @@ def _regular_body(data: bytes, start: int, width: int) -> RegularBody | None:
     kinds = codes[separators]
     returns = separators[kinds == _RETURN]
     if len(returns):
-        # A carriage return belongs to the line feed after it; alone it would end a row.
+        # A carriage return before a line feed is part of the line end. Alone, it would end a row by itself.
         if (codes[returns + 1] != _FEED).any():
             return None
         separators = separators[kinds != _RETURN]
@@ -295,7 +302,7 @@ def _quoted_spans(data: bytes, start: int) -> list[tuple[int, int]] | None:
 def _unquoted(cell: bytes) -> bytes:
     match = _QUOTED.match(cell)
     assert match is not None
-    # As in pandas, what follows the closing quote belongs to the cell.
+    # As in pandas, text after the closing quotation mark belongs to the cell.
     return match[1].replace(b'""', b'"') + cell[match.end() :]
 
 
@@ -304,7 +311,7 @@ def _separator_positions(codes: NDArray[np.uint8], start: int, spans: Sequence[t
     import numpy as np
 
     blocks = []
-    # Block by block, because allocating memory for the whole file takes longer than the search.
+    # Searched block by block, because allocating memory for the whole file would take longer than the search.
     for begin in range(start, len(codes), _BLOCK):
         # One comparison instead of three: the separators are the codes 9, 10 and 13.
         block_positions = np.flatnonzero(codes[begin : begin + _BLOCK] <= _RETURN)
@@ -317,19 +324,19 @@ def _separator_positions(codes: NDArray[np.uint8], start: int, spans: Sequence[t
     if spans:
         for first, last in np.searchsorted(positions, spans).tolist():
             is_separator[first:last] = False
-    # Indexing copies, so it is avoided if all positions stay.
+    # Indexing makes a copy, so it is avoided if all positions are kept.
     return positions if is_separator.all() else positions[is_separator]
 
 
 def _missing_cells(
     data: bytes, codes: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which cells are empty or have a word that means "missing"."""
+    """Return which cells are empty or a word for a missing value, such as NA."""
     import numpy as np
 
     lengths = ends - starts
     missing: NDArray[np.bool_] = lengths == 0
-    # Only short cells that begin with the first two bytes of a missing word are compared in Python.
+    # To save time, only short cells that begin with the first two bytes of such a word are compared in Python.
     beginnings = np.zeros(1 << 16, dtype=bool)
     for word in _MISSING_BYTES:
         if word:
@@ -346,7 +353,7 @@ def _missing_cells(
 
 
 def _scanned_body(path: Path, data: bytes, start: int, width: int, smallest_width: int, remedy: str) -> ScannedBody:
-    """Read row by row, with an error for the first row that does not fit the header."""
+    """Read the body row by row; raise a DataError for the first row that does not fit the header."""
     rows: list[list[bytes]] = []
     lines: list[int] = []
     for line, row in _read_records(path, data, start, remedy):
@@ -360,7 +367,10 @@ def _scanned_body(path: Path, data: bytes, start: int, width: int, smallest_widt
 def _check_widths(
     path: Path, rows: Sequence[list[bytes]], lines: Sequence[int], width: int, smallest_width: int, remedy: str
 ) -> None:
-    """Raise for the first row that is too short or too long; add the last cells that a row may lack."""
+    """Raise a DataError for the first row that is too short or too long; add empty cells that a row may lack.
+
+    Rows may lack cells from ``smallest_width`` on; the lists in ``rows`` are changed in place.
+    """
     for index, row in enumerate(rows):
         if smallest_width <= len(row) < width:
             row += [b""] * (width - len(row))

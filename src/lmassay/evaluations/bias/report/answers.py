@@ -1,4 +1,7 @@
-"""How answers were read and how they ended, for the report; and the texts of an example, for the browser."""
+"""How answers were read and how they ended (for the report), and the texts of an example (for the browser).
+
+A family is one model with the prompts of one file; see `runs`.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def _logprobs_text(letters: Iterable[str], details: Mapping[str, Any]) -> str:
 
 
 def _reading_text(details: Mapping[str, Any], choices: Mapping[str, str]) -> str:
-    """Return the choice that was read, its role, how it was found, and where the parsers disagree."""
+    """Return the choice that was read, its role, how it was found, and what each parser read if they disagree."""
     if "letter" not in details:
         return ""
     letter = details["letter"]
@@ -93,7 +96,7 @@ def _reference_text(reference: Any, choices: Mapping[str, str]) -> Any:
 MAX_DISAGREEMENTS = 20
 MAX_UNREAD = 12
 MAX_FAMILIES = 12
-"""At most this many families have examples, the first ones; the tables have all of them."""
+"""Examples are shown only for this many families, the first ones; the tables show all families."""
 
 _READING_TITLES: Mapping[Reading, str] = {
     "robust": "only robust reads it",
@@ -103,8 +106,8 @@ _READING_TITLES: Mapping[Reading, str] = {
 }
 _PARSING_CAPTION = (
     "Two parsers turn an answer in words into a choice: reference is KoBBQ's own, robust understands more. Out of "
-    "choice: share of the answers in which a parser reads no choice. The counts are of answers that the two read "
-    "differently, and of those that neither can read; they read all other answers as the same choice."
+    "choice: share of the answers in which a parser reads no choice. The last columns count the answers that the two "
+    "parsers read differently, and those that neither can read; all other answers are read as the same choice by both."
 )
 _POSITION_CAPTION = (
     "Share of each letter among the answers that were read. If every question is asked in all rotations of its choices "
@@ -123,7 +126,7 @@ _UNREAD = "answers that neither parser reads"
 
 
 def parsing(families: Sequence[PromptFamily]) -> list[Block]:
-    """Return the rates of both parsers, for families whose answers are words, with the answers they disagree on."""
+    """Return how often each parser reads no choice, and answers on which they disagree, for answers in words."""
     in_words = []
     for family in families:
         if any(run.statistics.readings for run in family.runs):
@@ -188,7 +191,7 @@ def position(families: Sequence[PromptFamily]) -> list[Block]:
 
 
 def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
-    """Return how answers ended and what they cost, if not all of them simply ended at no cost."""
+    """Return how answers ended and what they cost; nothing if all of them ended by themselves at no cost."""
     all_finishes: set[str] = set()
     spending_by_run: dict[str, Spending | None] = {}
     listed = []
@@ -196,7 +199,7 @@ def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
         all_finishes.update(family.statistics.finishes)
         for run in family.runs:
             spending_by_run[run.record.id] = store.spending(run=run.record.id)
-        # Log-probabilities have no ending, but they may have a cost.
+        # If the model was asked for log-probabilities, answers have no ending, but they may have a cost.
         if family.statistics.finishes or any(spending_by_run[run.record.id] for run in family.runs):
             listed.append(family)
     finishes = sorted(all_finishes)

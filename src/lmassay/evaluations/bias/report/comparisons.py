@@ -51,9 +51,9 @@ MAX_PAIRS = 60
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two families that differ in one thing, and the names of the two variants.
+    """Two families (see `runs`) that differ in only one thing, such as the model, and names for the two of them.
 
-    ``rows`` has a prompt's name with its comparisons by metric; it is empty until the contrast has been tested.
+    ``rows`` are (name of a prompt, metric → comparison of the two runs); they are empty until the contrast is tested.
     """
 
     title: str
@@ -65,7 +65,7 @@ class Contrast:
 
     @property
     def run_pairs(self) -> list[tuple[BiasRun, BiasRun]]:
-        """The pairs of runs that used the same prompt."""
+        """The pairs of runs, one of each family, that used the same prompt."""
         runs_after = {run.prompt_id: run for run in self.after.runs}
         pairs = []
         for run in self.before.runs:
@@ -83,7 +83,7 @@ class Contrast:
         return [column.metric for column in columns if column.metric in compared_metrics]
 
     def change(self, metric: str) -> BiasChange | None:
-        """Return the change of a metric; with several prompts, their mean."""
+        """Return the change of a metric; with several prompts, the mean of their changes."""
         comparisons = [by_metric[metric] for _, by_metric in self.rows if metric in by_metric]
         if not comparisons:
             return None
@@ -100,7 +100,7 @@ class Contrast:
         before = scores.mean_over_prompts(values_before)
         after = scores.mean_over_prompts(values_after)
         if len(comparisons) < len(self.run_pairs) or len(estimates) < len(comparisons):
-            # The mean over only some prompts would be tested, so there is no interval.
+            # Not all prompts have a test. A test of the mean over only some of them would mislead, so there is none.
             return BiasChange(before, after, None, None, None, comparisons)
         mean = mean_of_estimates(estimates)
         low, high = mean.interval(self.before.first.record.settings.confidence)
@@ -109,9 +109,9 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class BiasChange:
-    """A number before and after, with interval and test of the difference.
+    """A number before and after a change, with the interval and the p-value of the difference.
 
-    ``comparisons`` are those of the single prompts.
+    ``comparisons`` are the tests of the single prompts.
     """
 
     before: float
@@ -128,7 +128,7 @@ class BiasChange:
 
     @property
     def relative(self) -> float | None:
-        """The difference as a share of the value before: "falls by 43 %", as opposed to "falls by 43 points"."""
+        """The difference as a share of the value before: "falls by 43 %", not "falls by 43 percentage points"."""
         if self.before == 0:
             return None
         return self.difference / abs(self.before)
@@ -162,7 +162,7 @@ def prompt_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
 
 
 def model_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
-    """Compare each model with the first one, where everything else is the same."""
+    """Compare each model with the first one that has the same prompt file and settings."""
 
     def shared(family: PromptFamily) -> Hashable:
         return family.first.prompt_file, _settings(family)
@@ -174,7 +174,7 @@ def model_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
 
 
 def settings_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
-    """Compare other settings (parsing, averaging …) of one model and prompt file with the first ones."""
+    """Compare the settings (parsing, averaging …) with the first ones, for the same model and prompt file."""
 
     def shared(family: PromptFamily) -> Hashable:
         return family.first.model, family.first.prompt_file
@@ -188,7 +188,10 @@ def _pairs_with_first(
     varied: Callable[[PromptFamily], Hashable],
     order: Callable[[PromptFamily], tuple[bool, ...]] | None = None,
 ) -> Iterator[tuple[PromptFamily, PromptFamily]]:
-    """Among families with the same ``shared`` key, pair the first with each that differs in ``varied``."""
+    """Yield pairs of families: the first of those with the same ``shared`` key, and each that differs in ``varied``.
+
+    ``order`` is a sort key that determines which family is the first.
+    """
     groups: dict[Hashable, list[PromptFamily]] = {}
     for family in families:
         groups.setdefault(shared(family), []).append(family)
@@ -234,7 +237,10 @@ def _distinguishing_settings(family: PromptFamily, families: Sequence[PromptFami
 
 
 def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts with their tests, adjusted for their number; those without a common example are left out."""
+    """Return the contrasts with their tests; p-values are adjusted for the number of tests.
+
+    Contrasts whose families have no example in common are left out.
+    """
     tested = []
     for contrast in contrasts:
         rows = []
@@ -250,7 +256,7 @@ def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contra
 def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
     """Compare two runs metric by metric; empty if they have nothing in common."""
     base, new = comparable_sides([_side(store, before), _side(store, after)])
-    # A model that failed on everything cannot be compared, but it must not break the page of the others.
+    # A model whose requests all failed cannot be compared, but it must not prevent the page about the others.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
     metrics = [column.metric for column in metric_columns([before]) if column.metric != "consistency"]
@@ -264,7 +270,7 @@ def _side(store: Store, run: BiasRun) -> Side:
 
 
 def _with_adjusted_p_values(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Add the false discovery rates (Benjamini and Hochberg 1995) over all single tests of these contrasts."""
+    """Add p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995) over all single tests."""
     p_values: list[float] = []
     for contrast in contrasts:
         for _, comparisons in contrast.rows:
@@ -288,19 +294,19 @@ def _with_adjusted_p_values(contrasts: Sequence[Contrast]) -> list[Contrast]:
 # --- what the page shows ----------------------------------------------------------------------------------------------
 
 _HOW_TO_READ = (
-    "Change in points: percentage points, after − before, with its interval. Relative change: the same as a share of "
-    "the value before; if that is near zero, the share says little. Runs are paired by example, over the examples that "
-    "both answered. Intervals and p use Student's t and a variance that is robust to clusters of one template. FDR: p "
-    "adjusted for all single tests of this kind."
+    "Change in points: percentage points, after − before, with its interval. Relative change: the change as a share of "
+    "the value before; if that is near zero, the share says little. Runs are paired by example, on the examples that "
+    "both answered. Intervals and p use Student's t and a variance that is robust to clusters of one template. "
+    "p (FDR): p adjusted for the false discovery rate over all tests of single prompts of this kind."
 )
 _ALL_ROWS_CAPTION = (
     "The plain mean over all rows of a results table (overall, labels, categories) and over prompts, as in KoBBQ's own "
-    "comparison. It counts every answer three times, and small categories as much as large ones."
+    "comparison. Every answer counts three times, and small categories count as much as large ones."
 )
 
 
 def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
-    """Return comparisons of prompt files in full, and other comparisons folded."""
+    """Return all comparisons: those of prompt files in full, the others folded."""
     kinds = {
         "prompts": prompt_contrasts(families),
         "models": model_contrasts(families),
@@ -330,7 +336,7 @@ def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     if report_blocks:
         report_blocks.append(Note(_HOW_TO_READ))
     if left_out:
-        report_blocks.append(Note(f"{counted(left_out, 'more pair')} of runs not tested here; use `lmassay compare`."))
+        report_blocks.append(Note(f"Not tested here: {counted(left_out, 'more pair')} of runs; use `lmassay compare`."))
     return report_blocks
 
 
@@ -357,7 +363,7 @@ def _full_blocks(contrast: Contrast) -> list[Block]:
 
 
 def sentence(contrast: Contrast) -> str:
-    """Say how the bias in ambiguous contexts changed, in points and relative."""
+    """Return a sentence on how the bias in ambiguous contexts changed, in percentage points and relative."""
     metric = bias_metrics(contrast.before.runs)[0]
     change = contrast.change(metric)
     if change is None:
@@ -432,7 +438,7 @@ def _change_cells(label: str, change: BiasChange) -> list[Cell]:
         differences = [comparison.difference for comparison in comparisons]
         small_print.append(f"prompts {points(min(differences))} to {points(max(differences))}")
         label_cell = name(label, f"mean of {len(comparisons)} prompts")
-        # The adjustment is over single tests, so the mean has no adjusted p.
+        # Only the tests of single prompts are adjusted, so the mean has no adjusted p-value.
         test_cells = [Cell(p_text(change.p), (_agreeing_prompts(change),)), Cell("")]
     else:
         label_cell = name(label)
@@ -449,7 +455,7 @@ def _change_cells(label: str, change: BiasChange) -> list[Cell]:
 
 
 def _agreeing_prompts(change: BiasChange) -> str:
-    """Say for how many prompts the change has the sign of the mean."""
+    """Return for how many prompts the change has the same direction as the mean change."""
     higher = 0
     lower = 0
     for comparison in change.comparisons:
@@ -464,7 +470,7 @@ def _agreeing_prompts(change: BiasChange) -> str:
 
 
 def _all_rows_table(contrast: Contrast) -> Table | None:
-    """Return KoBBQ's own comparison; None if a row has no data or the scores are not KoBBQ's."""
+    """Return the comparison as KoBBQ computes it; None if a row has no data or the scores are not KoBBQ's."""
     if "diff_bias_amb" not in bias_metrics(contrast.before.runs):
         return None
     rows = []
@@ -519,7 +525,7 @@ def _mean_over_rows(runs: Sequence[BiasRun], metric: str) -> float | None:
 
 
 def _figures(contrast: Contrast) -> list[Figure]:
-    """Return an arrow chart for each kind of context; both have the same scale of bias."""
+    """Return an arrow chart for each kind of context; the axes of bias have the same range in both charts."""
     before = PromptFamily([run for run, _ in contrast.run_pairs])
     after = PromptFamily([run for _, run in contrast.run_pairs])
     biases = bias_metrics(before.runs)

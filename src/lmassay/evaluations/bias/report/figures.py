@@ -1,4 +1,7 @@
-"""Figures of the bias section: bias by category, and how much the prompt alone changes a number."""
+"""Figures of the bias section: bias by category, and how much the wording of the prompt changes a number.
+
+A family is one model with the prompts of one file; see `runs`.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ from lmassay.reporting.figure_rules import MIN_POINTS
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 MAX_FAMILIES = 12
-"""At most this many families are drawn, the first ones."""
+"""Figures are drawn only for this many families, the first ones."""
 
 # --- categories -------------------------------------------------------------------------------------------------------
 
 
 def categories(families: Sequence[PromptFamily]) -> list[Block]:
-    """Return, for each family, a figure per kind of context and the numbers folded below.
+    """Return, for each family, a figure for each kind of context and a folded table of all numbers.
 
-    All figures have the same scale of bias.
+    The axes of bias have the same range in all figures.
     """
     biases = bias_metrics(_runs_of(families))
     drawn_families = families[:MAX_FAMILIES]
@@ -61,7 +64,9 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
         blocks.append(Folded(f"All numbers of {family.title} by label and category", [by_group(family)]))
     left_out = len(families) - len(drawn_families)
     if left_out:
-        blocks.append(Note(f"{left_out} more not drawn; make a report of these runs alone to see all."))
+        blocks.append(
+            Note(f"Figures of {left_out} more are not drawn; to see them, write a report about these runs alone.")
+        )
     return blocks
 
 
@@ -75,8 +80,8 @@ def _runs_of(families: Sequence[PromptFamily]) -> list[BiasRun]:
 
 def _how_to_read(families: Sequence[PromptFamily]) -> str:
     text = (
-        "The line across a bar is its interval, cut off at the bound. The shaded area around zero is the bias that the "
-        "accuracy leaves room for: dark at the measured accuracy, light within its interval."
+        "The line across a bar is its interval, cut off at the bound. The shaded area around zero is the bias that is "
+        "possible: dark at the measured accuracy, light at any accuracy within its interval."
     )
     if any(len(family.runs) > 1 for family in families):
         text += " The bar is the mean over prompts; the ticks below it are the prompts."
@@ -128,12 +133,12 @@ def _plotted_value(family: PromptFamily, metric: str, group: str) -> PlottedValu
 
 
 def spread(families: Sequence[PromptFamily]) -> list[Block]:
-    """Return how far apart the prompts of one family are, if any family has several."""
+    """Return figures and a table of how much numbers differ between prompts, for families with several prompts."""
     with_several = [family for family in families if len(family.runs) > 1]
     if not with_several:
         return []
     runs = _runs_of(with_several)
-    # The metrics of both kinds of context; those over all contexts have no figure here.
+    # Metrics that are about one kind of context; those over all contexts have no figure here.
     columns = [column for column in metric_columns(runs) if column.context]
     biases = bias_metrics(runs)
     bias_values = []
@@ -156,7 +161,7 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
         Heading("What the prompt alone changes"),
         Note(_largest_effects(with_several, (biases[0], "accuracy_amb"))),
     ]
-    # Two prompts are two dots; the sentence and the table say as much.
+    # For two prompts, the sentence and the table say as much as a figure with two dots would.
     most_prompts = max(len(family.runs) for family in with_several)
     if most_prompts >= MIN_POINTS:
         blocks.append(Figures(figures, "middle"))
@@ -209,7 +214,7 @@ def _spread_cell(prompt_values: Sequence[tuple[BiasRun, float]]) -> Cell:
     by_value = sorted(prompt_values, key=lambda pair: pair[1])
     lowest_run, lowest = by_value[0]
     highest = by_value[-1][1]
-    # Of several prompts with the highest value, the first one is named, as for the lowest.
+    # If several prompts have the highest value, the first one is named, as for the lowest value.
     highest_run = next(run for run, value in by_value if value == highest)
     small_print = [
         f"lowest {number_text(lowest, DIGITS)} ({prompt_name(lowest_run)})",
@@ -220,7 +225,7 @@ def _spread_cell(prompt_values: Sequence[tuple[BiasRun, float]]) -> Cell:
 
 
 def _largest_effects(families: Sequence[PromptFamily], metrics: Sequence[str]) -> str:
-    """Say how much the prompt alone changes bias and accuracy at most."""
+    """Return a sentence on the largest effects of the wording of the prompt on these metrics."""
     effects = []
     for metric in metrics:
         widest: PromptFamily | None = None
@@ -230,7 +235,7 @@ def _largest_effects(families: Sequence[PromptFamily], metrics: Sequence[str]) -
             values = [value for _, value in family.prompt_values(metric)]
             if not values:
                 continue
-            # The first family counts in any case, even if all its prompts give the same number.
+            # The first family is always taken, because all its prompts may give the same number.
             if widest is None or max(values) - min(values) > highest - lowest:
                 widest = family
                 lowest = min(values)

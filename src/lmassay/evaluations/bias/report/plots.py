@@ -1,6 +1,6 @@
-"""Charts of the bias section: accuracy and bias side by side with a row per category, arrows, and prompts as dots.
+"""Charts of the bias section: accuracy next to bias with a row per category, as bars or as arrows; and prompts as dots.
 
-Whatever a colour shows is also shown by a position, so the charts can be read without colour.
+Everything that a colour shows is also shown by a position, so the charts can be read without colour.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lmassay.reporting.chart import (
 )
 
 NO_DATA = "no data (n = 0)"
-# The possible ends of the bias scale; the smallest that fits is taken, so that figures are easy to compare.
+# The axis of bias ends at one of these values, the smallest that fits, so that figures are easy to compare.
 _LIMITS = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 # Relative widths of the two panels.
 _ACCURACY_SHARE, _BIAS_SHARE = 5.0, 7.0
@@ -39,8 +39,9 @@ _PROMPT_LENGTH = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PlottedValue:
-    """A value with its interval, the values of single prompts, and the bound of how far from zero it can be.
+    """A value with its interval, the values of single prompts, and its bounds.
 
+    ``bound`` says how far from zero a bias can be: at the measured accuracy, and at any accuracy within its interval.
     ``title`` is shown as a tooltip, or as text in place of a missing value.
     """
 
@@ -54,7 +55,7 @@ class PlottedValue:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A label with its two values. A row without values is a heading."""
+    """A row of a bar chart: a label with its accuracy and bias. A row without values is a heading."""
 
     label: str
     accuracy: PlottedValue | None = None
@@ -68,7 +69,7 @@ class BarRow:
 
 @dataclass(frozen=True, slots=True)
 class ArrowRow:
-    """A label with accuracy and bias before and after. A row without values is a heading."""
+    """A row of an arrow chart: a label with (before, after) of accuracy and bias. Without values, it is a heading."""
 
     label: str
     accuracy: tuple[PlottedValue, PlottedValue] | None = None
@@ -82,7 +83,7 @@ class ArrowRow:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The values of single prompts, each with its tooltip, and a text that summarises them."""
+    """A row of a strip chart: the values of single prompts, each with its tooltip, and a text that summarizes them."""
 
     label: str
     values: Sequence[tuple[str, float]]
@@ -91,14 +92,14 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class _PlottedMark:
-    """The marks of a value, and the text next to them."""
+    """What is drawn for a value, and the text that is shown to the right of the panel."""
 
     mark: Mark
     note: str = ""
 
 
 def limit_of(values: Sequence[PlottedValue]) -> float:
-    """Return the end of a scale around zero that fits all values, intervals and bounds."""
+    """Return the end of an axis around zero on which all values, intervals and bounds fit."""
     largest = 0.0
     for plotted in values:
         ends = [plotted.value, plotted.low, plotted.high, *plotted.prompts]
@@ -115,9 +116,9 @@ def limit_of(values: Sequence[PlottedValue]) -> float:
 def bar_chart(rows: Sequence[BarRow], titles: tuple[str, str], limit: float, description: str) -> Chart:
     """Draw bars: accuracy on the left, bias on the right, with the area within its bound shaded.
 
-    ``titles`` are the title of the chart and the name of the bias score.
+    ``titles`` are the title of the chart and the name of the bias score. The axis of bias ends at ``limit``.
     """
-    # Prompts are drawn as ticks below a bar, so all rows of the chart are higher if any row has them.
+    # Prompts are drawn as ticks below a bar. If any row has them, all rows of the chart are made higher.
     lane = _LANE
     for row in rows:
         for plotted in (row.accuracy, row.bias):
@@ -133,7 +134,7 @@ def bar_chart(rows: Sequence[BarRow], titles: tuple[str, str], limit: float, des
 
 
 def arrow_chart(rows: Sequence[ArrowRow], titles: tuple[str, str], limit: float, description: str) -> Chart:
-    """Draw arrows from a hollow dot (before) to an arrowhead (after)."""
+    """Draw arrows from a hollow dot (before) to an arrowhead (after); the parameters are those of `bar_chart`."""
     axis = _categories(rows, _LANE)
     accuracies: list[_PlottedMark | None] = []
     biases: list[_PlottedMark | None] = []
@@ -144,7 +145,7 @@ def arrow_chart(rows: Sequence[ArrowRow], titles: tuple[str, str], limit: float,
 
 
 def strip_chart(strips: Sequence[Strip], low: float, title: str, description: str) -> Chart:
-    """Draw a row of dots per strip, with range and mean; ``low`` is 0, or the lower end of a scale around zero."""
+    """Draw a row of dots per strip, with range and mean; ``low`` is 0, or the lower end of an axis around zero."""
     axis = CategoryAxis([Category(strip.label, note=strip.summary) for strip in strips])
     marks = [_strip(strip, number) for number, strip in enumerate(strips) if strip.values]
     x = LinearAxis(low=low, high=1.0 if low == 0 else -low)
@@ -234,7 +235,7 @@ def _bias_bar(plotted: PlottedValue, row: int, limit: float) -> _PlottedMark:
     if plotted.value is None:
         return _no_value(plotted, row, -limit)
     marks: list[Mark] = []
-    # Dark at the measured accuracy, light within the accuracy's interval.
+    # The values that are possible: a dark area for the measured accuracy, a light one for those within its interval.
     for style, end in zip(("band", "reach"), plotted.bound or (), strict=False):
         marks.append(Bar(-end, end, row, thickness=_BAR + 2, style=style))
     style = "toward" if plotted.value > 0 else "against"
@@ -244,7 +245,7 @@ def _bias_bar(plotted: PlottedValue, row: int, limit: float) -> _PlottedMark:
 
 
 def _within_bound(plotted: PlottedValue) -> PlottedValue:
-    """Cut off the interval at the bound: with few templates it can reach values that the accuracy rules out."""
+    """Cut off the interval at the bound: with few templates, it may contain values that the accuracy rules out."""
     if plotted.value is None or plotted.bound is None or plotted.low is None or plotted.high is None:
         return plotted
     limit = max(plotted.bound[1], abs(plotted.value))

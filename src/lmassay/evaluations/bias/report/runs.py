@@ -1,7 +1,7 @@
 """The runs that the bias section reports: statistics of their answers, and families of runs.
 
-A family is one model asked under several prompts of one file, with the same data and settings. Its runs may have been
-made by different versions of lmassay, and with different seeds and rules for intervals.
+A family has the runs of one model with several prompts of one file, on the same data and with the same settings. Its
+runs may have been made by different versions of lmassay, and with different seeds and methods for intervals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ the reference parser (KoBBQ's own) as a choice, or both as different choices."""
 
 OVERALL = "overall"
 MAX_SHAPES = 400
-"""How many different forms of answers are kept as examples; the counts include all of them."""
+"""At most this many different forms of answers are kept as examples; the counts include all answers."""
 
 # The scores that the bounds of the bias scores depend on.
 _BOUNDING_SCORES = frozenset({"accuracy_amb", "accuracy_dis", "diff_bias_amb", "correct_biased", "correct_counter"})
@@ -38,7 +38,7 @@ _SINGLE_LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za
 
 @dataclass(slots=True)
 class AnswerExample:
-    """An answer that stands for others like it, and how many there are."""
+    """An answer that is shown as an example of all answers like it, and how many such answers there are."""
 
     row: Row
     times: int = 1
@@ -46,7 +46,7 @@ class AnswerExample:
 
 @dataclass(slots=True)
 class AnswerStatistics:
-    """Counts over all answers of a run, and a few answers to show. Its size does not grow with the number of rows."""
+    """Counts of the answers of a run, and a few answers to show. Its size does not grow with the number of rows."""
 
     choices: int = 0
     """The largest number of choices of a question."""
@@ -57,9 +57,12 @@ class AnswerStatistics:
     by_rotation: dict[str, list[int]] = field(default_factory=dict)
     """Rotation (order of the choices) → [answers that name no choice, all answers]."""
     shapes: dict[tuple[Reading, str], AnswerExample] = field(default_factory=dict)
-    """Answers that the parsers read differently or not at all; those that differ only in the choice count as one."""
+    """(reading, form of the answer) → an answer that the parsers read differently, or that neither reads.
+
+    The form is the text of the answer without the choice that it names.
+    """
     stereotypes: dict[str, AnswerExample] = field(default_factory=dict)
-    """Category → a stereotyped answer in an ambiguous context, the one given in most orders of the choices."""
+    """Category → the stereotyped answer in an ambiguous context that was given in the most orders of the choices."""
     scored: dict[str, Counter[str]] = field(default_factory=dict)
     """Group → how many answers have each of the scores that the bounds of the bias scores depend on."""
     _current_stereotype: AnswerExample | None = None
@@ -90,7 +93,7 @@ class AnswerStatistics:
             self._add_stereotype(row, groups)
 
     def merge(self, other: AnswerStatistics) -> None:
-        """Add the statistics of another prompt."""
+        """Add the statistics of another run."""
         self.choices = max(self.choices, other.choices)
         self.finishes += other.finishes
         self.readings += other.readings
@@ -100,7 +103,7 @@ class AnswerStatistics:
             before = self.by_rotation.get(rotation, [0, 0])
             self.by_rotation[rotation] = [before[0] + out_of_choice, before[1] + answers]
         for key, example in other.shapes.items():
-            # New objects: those of `other` belong to its run and must not change.
+            # New objects are created, because those of `other` belong to its run and must not change.
             if key in self.shapes:
                 own_example = self.shapes[key]
                 self.shapes[key] = AnswerExample(own_example.row, own_example.times + example.times)
@@ -127,7 +130,7 @@ class AnswerStatistics:
         if row.state == "error":
             self.finishes["error"] += 1
             return
-        # An answer that cannot be used has no details; the reason why it is unscored ends with how it finished.
+        # An answer that cannot be scored has no details, but the reason for that, "no answer: …", says how it ended.
         reason = row.score.unscored.get("answer", "")
         finish = row.score.details.get("finish") or reason.removeprefix("no answer: ")
         if finish:
@@ -145,8 +148,8 @@ class AnswerStatistics:
             self.shapes[key] = AnswerExample(row)
 
     def _add_stereotype(self, row: Row, groups: Mapping[str, str]) -> None:
-        """Keep the question that gets the stereotyped answer in most orders of its choices; the first of equals."""
-        # The rows of one question follow each other, so only the current question must be remembered.
+        """Keep the question that gets the stereotyped answer in the most orders of its choices; of ties, the first."""
+        # The rows of one question are consecutive, so only the current question must be remembered.
         current = self._current_stereotype
         if current is not None and current.row.example.groups.get("question") == groups.get("question"):
             current.times += 1
@@ -159,7 +162,7 @@ class AnswerStatistics:
 
 
 def _reading(reference: str | None, robust: str | None) -> Reading:
-    """Compare the letters that the two parsers read; None means that a parser reads no choice."""
+    """Classify the letters that the two parsers read; None means that a parser reads no choice."""
     if reference is None and robust is None:
         return "neither"
     if reference == robust:
@@ -173,9 +176,9 @@ def _reading(reference: str | None, robust: str | None) -> Reading:
 
 def _shape(raw: str, choices: Sequence[str]) -> str:
     """Return an answer without the choice that it names, so that answers of the same form count as one."""
-    # Choices are longer than what replaces them, so more is searched than is kept in the end.
+    # Choices are longer than the "…" that replaces them, so more characters are searched than are kept in the end.
     text = raw[: 4 * _MAX_SHAPE_LENGTH]
-    # Longest first: a choice may contain another one.
+    # The longest choice is replaced first, because a choice may contain another one.
     for choice in sorted(filter(None, choices), key=len, reverse=True):
         text = text.replace(choice, "…")
     without_letters = _SINGLE_LETTER.sub("□", text)
@@ -183,7 +186,7 @@ def _shape(raw: str, choices: Sequence[str]) -> str:
 
 
 def _answered_questions(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
-    """Return the shares that describe the questions answered in ambiguous (amb) or disambiguated (dis) contexts."""
+    """Return shares of the answered questions, in contexts of one kind, that the bounds of bias scores depend on."""
     answers = counts.get(f"accuracy_{context}", 0)
     if not answers:
         return scores.AnsweredQuestions()
@@ -200,7 +203,7 @@ def _answered_questions(counts: Mapping[str, int], context: str) -> scores.Answe
     return scores.AnsweredQuestions(with_biased_answer / answers, confirming_share)
 
 
-# --- the mean over prompts, with an interval that accounts for the templates that all of them share -------------------
+# --- the mean over prompts, whose interval takes into account that all prompts have the same templates ----------------
 
 TEMPLATE = "template"
 
@@ -208,7 +211,7 @@ TEMPLATE = "template"
 def estimates_by_group(
     table: ScoreTable, combinations: Mapping[str, Combination], groups: Sequence[str]
 ) -> dict[tuple[str, str], Estimate]:
-    """Return (metric, group) → estimate, overall and for every label of the groups; those without data are left out."""
+    """Return (metric, group) → estimate, overall and for every label of the groups; without data there is no entry."""
     import numpy as np
 
     masks = {OVERALL: np.ones(len(table), dtype=bool)}
@@ -228,22 +231,22 @@ def estimates_by_group(
 # --- runs, and families of runs ---------------------------------------------------------------------------------------
 
 MAX_ROWS_KEPT = 400_000
-"""Up to this number of rows, the scores of all runs stay in memory, so that comparisons need not read them again."""
+"""Up to this number of rows, the scores of all runs are kept in memory, so that comparisons do not read them again."""
 DEFAULT_PROMPTS = "default prompts"
 CONTEXT_TITLES = {"amb": "ambiguous", "dis": "disambiguated"}
 
 _DEBIASED = "debias"
-# Keys of a signature that are not settings: data, prompt and model are compared separately, and the version of lmassay,
-# the task, the seed and the rule for intervals do not say how the questions were asked.
+# Parts of a signature that are not settings. Data, prompt and model are compared separately. The version of lmassay,
+# the task, the seed and the method for intervals do not say how the questions were asked.
 _NOT_SETTINGS = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "ci"})
 
 
 @dataclass(frozen=True, slots=True)
 class BiasRun:
-    """One model under one prompt.
+    """A run of the task: one model with one prompt.
 
-    ``estimates`` are computed only where a mean over prompts needs them; ``table`` is kept only if all runs together
-    are small enough.
+    ``estimates`` are computed only if a mean over prompts needs them. ``table`` is kept only if all runs together have
+    few enough rows.
     """
 
     record: RunRecord
@@ -265,7 +268,7 @@ class BiasRun:
 
     @property
     def model(self) -> str:
-        """The label of the model; stored answers of several prompts belong to one model if their labels are equal."""
+        """The label of the model. Files of stored answers belong to the same model if they have the same label."""
         return self.record.model
 
     @property
@@ -296,7 +299,7 @@ class BiasRun:
 
 @dataclass(slots=True)
 class PromptFamily:
-    """A model with a prompt file: runs with the same data and settings under different prompts of the file."""
+    """The runs of one model with different prompts of one file, on the same data and with the same settings."""
 
     runs: list[BiasRun]
     variant: str = ""
@@ -310,19 +313,19 @@ class PromptFamily:
 
     @property
     def title(self) -> str:
-        """The model and, if there are several families of it, the variant."""
+        """The model and, if it has several families, the variant."""
         return f"{self.first.model} · {self.variant}" if self.variant else self.first.model
 
     @property
     def statistics(self) -> AnswerStatistics:
-        """The statistics of the answers under all prompts."""
+        """The statistics of the answers to all prompts."""
         merged = AnswerStatistics()
         for run in self.runs:
             merged.merge(run.statistics)
         return merged
 
     def result(self, metric: str, group: str = OVERALL) -> Result | None:
-        """Return the result of the only prompt, or the mean over the prompts that have a value."""
+        """Return the result of the run or, with several prompts, the mean over the prompts that have a value."""
         if (metric, group) not in self._cached_results:
             self._cached_results[metric, group] = self._compute_result(metric, group)
         return self._cached_results[metric, group]
@@ -367,7 +370,7 @@ class PromptFamily:
         accuracies = [limit for limit in (accuracy.low, accuracy.high) if limit is not None]
         if len(accuracies) == 2:
             low, high = accuracies
-            # In disambiguated contexts the bound is widest at an accuracy that may be inside the interval.
+            # In disambiguated contexts, the bound is widest at one of these accuracies, if it lies inside the interval.
             for widest_at in (answered.biased_contexts, 1 - answered.biased_contexts):
                 if low < widest_at < high:
                     accuracies.append(widest_at)
@@ -383,12 +386,12 @@ def bias_metrics(runs: Sequence[BiasRun]) -> tuple[str, str]:
 
 
 def bias_name(metric: str) -> str:
-    """Return what tables and figures call a bias score."""
+    """Return the name of a bias score in tables and figures."""
     return metric if metric.startswith("s_") else "diff-bias"
 
 
 def groups_by_kind(runs: Iterable[BiasRun]) -> dict[str, list[str]]:
-    """Return kind of group → its groups, sorted; labels come first, then categories, then others."""
+    """Return kind of group → its sorted groups; first the kind "label", then "category", then others."""
     kinds: dict[str, dict[str, None]] = {"label": {}, "category": {}}
     for run in runs:
         for _, group in run.results:
@@ -400,7 +403,7 @@ def groups_by_kind(runs: Iterable[BiasRun]) -> dict[str, list[str]]:
 
 def read_runs(store: Store, records: Sequence[RunRecord]) -> list[BiasRun]:
     """Read the rows of all runs once; keep their scores in memory if they are few enough."""
-    # Only runs that share a family with others need estimates for a mean over prompts.
+    # Only families with several runs need estimates, for the mean over prompts.
     in_family: set[str] = set()
     runs_without_rows = [BiasRun(record, {}, AnswerStatistics()) for record in records]
     for family in prompt_families(runs_without_rows):
@@ -418,7 +421,7 @@ def _read_run(store: Store, record: RunRecord, *, estimate: bool, keep: bool) ->
     rows = _counted_rows(store.rows(record.id), statistics)
     results = {(result.metric, result.group): result for result in record.results}
     if not estimate and not keep:
-        # Rows are counted as they pass; nothing else is needed of them.
+        # Iterating over the rows counts them; nothing else is needed.
         deque(rows, maxlen=0)
         return BiasRun(record, results, statistics)
     table = ScoreTable(rows)
@@ -430,13 +433,14 @@ def _read_run(store: Store, record: RunRecord, *, estimate: bool, keep: bool) ->
 
 
 def _counted_rows(rows: Iterable[Row], statistics: AnswerStatistics) -> Iterator[Row]:
+    """Yield the rows unchanged, and add each to the statistics."""
     for row in rows:
         statistics.add(row)
         yield row
 
 
 def prompt_families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
-    """Group runs that differ in the prompt alone, in order of appearance; a repeated run begins its own family."""
+    """Group runs that differ only in the prompt, in order of appearance; a repeated run begins another family."""
     families: list[PromptFamily] = []
     families_by_key: dict[str, list[PromptFamily]] = {}
     for run in runs:
@@ -455,7 +459,7 @@ def prompt_families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
         family.runs.sort(key=lambda run: (len(run.prompt_id), run.prompt_id))
     variants = _variants([family.first for family in families])
     for family, variant in zip(families, variants, strict=True):
-        # A mark such as [b] says that other families, also those of other models, were measured differently.
+        # A mark such as [b] says that other families, possibly of other models, were measured with other settings.
         family.variant = " ".join(filter(None, [variant, family.first.record.mark]))
     return families
 
@@ -472,7 +476,7 @@ def prompt_file_title(run: BiasRun, all_runs: Sequence[BiasRun]) -> str:
     if debiased == {run.prompt_file}:
         return "debiased prompts"
     any_shipped = any(other.uses_shipped_prompts for other in all_runs)
-    # If one of two files is called debiased, the other one has the default prompts, unless a run uses the shipped ones.
+    # If one of two files is called debiased, the other is called default, unless a run uses the prompts of lmassay.
     if debiased and not any_shipped and files - debiased == {run.prompt_file}:
         return DEFAULT_PROMPTS
     stem = _stem(run.prompt_file)
@@ -494,7 +498,7 @@ def _stem(prompt_file: str) -> str:
 
 
 def _variants(runs: Sequence[BiasRun]) -> list[str]:
-    """Describe each run by what distinguishes it from other runs of its model: prompt file, settings or id."""
+    """Return what distinguishes each run from other runs of its model: prompt file, settings or id."""
     names: list[tuple[str, ...]] = []
     prompt_files: list[str] = []
     id_endings: list[str] = []
@@ -506,7 +510,7 @@ def _variants(runs: Sequence[BiasRun]) -> list[str]:
         prompt_files.append(prompt_file_title(run, runs))
         id_endings.append(run.record.id.rpartition("-")[2])
         setting_keys.update(dict.fromkeys(run.settings))
-    # A reader thinks of the prompt file first, so settings are named only if the prompt files are the same.
+    # For readers, the prompt file matters most, so settings are named only if the prompt files are the same.
     names = _extend_ambiguous(names, prompt_files)
     for key in setting_keys:
         settings = []
@@ -514,7 +518,7 @@ def _variants(runs: Sequence[BiasRun]) -> list[str]:
             value = run.settings.get(key, "unset")
             settings.append(f"{key} {value}")
         names = _extend_ambiguous(names, settings)
-    # The end of the id is the last resort: it distinguishes repetitions of one run.
+    # If nothing else distinguishes them, as for repetitions of a run, the end of the id does.
     names = _extend_ambiguous(names, id_endings)
     variants = []
     for _model, *parts in names:
@@ -523,7 +527,7 @@ def _variants(runs: Sequence[BiasRun]) -> list[str]:
 
 
 def _extend_ambiguous(names: Sequence[tuple[str, ...]], texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Add the text of each run to its name, if runs of the same name have different texts."""
+    """Add the text of each run to its name, if runs with the same name have different texts."""
     texts_by_name: dict[tuple[str, ...], set[str]] = {}
     for name, text in zip(names, texts, strict=True):
         texts_by_name.setdefault(name, set()).add(text)

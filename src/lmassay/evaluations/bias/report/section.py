@@ -1,4 +1,4 @@
-"""The bias section: accuracy next to bias, by category, over prompts, default against debiased, and how it was read."""
+"""The bias section of a report: accuracy and bias, by category and by prompt; comparisons; how answers were read."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def _data_blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
 
 
 def _prompt_files_note(families: Sequence[PromptFamily]) -> list[Block]:
-    """Say which files are meant where they are called default and debiased."""
+    """Return a note on which files the titles such as "default prompts" stand for; none for a single file."""
     runs = [family.first for family in families]
     files = {prompt_file_title(run, runs): run.prompt_file for run in runs}
     if len(files) < 2:
         return []
-    # Files of the same name are called by their digest already.
+    # If files have the same name, their title is already the name with the digest.
     listed = "; ".join(file if title == file else f"{title}: {file}" for title, file in files.items())
     return [Note(f"Prompt files with the beginning of their SHA-256: {listed}.")]

@@ -1,4 +1,7 @@
-"""Tables of the bias section: a row per model with its prompts folded below, and a row per category."""
+"""Tables of the bias section: one row per model, with its prompts folded below; and one row per category.
+
+A family is one model with the prompts of one file; see `runs`.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,14 @@ _HEADLINE_CAPTION = (
     "ones) are left out; they do not count as wrong."
 )
 _MEANS_CAPTION = (
-    "A mean over prompts takes the prompts as given; their spread (SD) shows how much other prompts may differ."
+    "The interval of a mean over prompts holds only for these prompts; their standard deviation (SD) shows how much "
+    "other prompts may differ."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MetricColumn:
-    """A metric under its title; ``context`` is the heading above it, if it is about one kind of context."""
+    """A column for a metric; ``context`` is "amb" or "dis" if the metric is about one kind of context, else empty."""
 
     metric: str
     title: str
@@ -56,14 +60,14 @@ def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
             columns.append(MetricColumn(f"control_accuracy_{context}", "accuracy, control", context))
         columns.append(MetricColumn(bias, bias_name(bias), context))
     columns.append(MetricColumn("ooc", "out of choice"))
-    # Without rotations there is nothing to be consistent over.
+    # Without rotations, each question has only one answer, so there is no consistency.
     if any(run.result("consistency") is not None for run in runs):
         columns.append(MetricColumn("consistency", "same in all orders"))
     return columns
 
 
 def headline(families: Sequence[PromptFamily]) -> Table:
-    """Return one row per family; a family with several prompts shows their mean, with each prompt folded below."""
+    """Return a table with one row per family: the mean over its prompts, with a folded row for each prompt."""
     runs: list[BiasRun] = []
     for family in families:
         runs += family.runs
@@ -79,7 +83,7 @@ def headline(families: Sequence[PromptFamily]) -> Table:
 
 
 def by_group(family: PromptFamily) -> Table:
-    """Return a row for all data, for each label and for each category."""
+    """Return a table with a row for all data, for each label and for each category."""
     columns = metric_columns(family.runs)
     rows = [TableRow(_group_cells(family, OVERALL, OVERALL, columns), "total")]
     for kind, groups in groups_by_kind(family.runs).items():
@@ -189,7 +193,7 @@ def _spread(values: Sequence[float], prompts: int) -> str:
 
 
 def _coverage(family: PromptFamily, metric: str, group: str) -> list[str]:
-    """Say how many templates have data, if some have none."""
+    """Return a text on how many templates have data, if some have none."""
     coverages = []
     for run in family.runs:
         result = run.result(f"coverage_{metric}", group)
@@ -197,6 +201,6 @@ def _coverage(family: PromptFamily, metric: str, group: str) -> list[str]:
             coverages.append((result.value or 0.0, result.n))
     if not coverages:
         return []
-    # Of several prompts, the one with the least data counts: the mean is no better than that.
+    # For several prompts, the one with the least data is reported: the mean is only as complete as that.
     share, templates = min(coverages)
     return [f"{round(share * templates):,} of {templates:,} templates"]

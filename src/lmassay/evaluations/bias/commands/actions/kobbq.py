@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def expand(templates: Path, output: Path | None, check: bool) -> int:
-    """Create all samples from the templates, and compare them with those that the authors released."""
+    """Create all samples from the templates, and compare them with the samples that the authors released."""
     import hashlib
 
     from lmassay.evaluations.bias.kobbq.steps import expand as step
@@ -47,7 +47,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
 
 
 def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path, prompt_id: int) -> None:
-    """Write each sample as three questions, with its choices in three orders, under one prompt."""
+    """Write each sample as three questions, one for each order of its choices, with one prompt."""
     from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess as step
 
     if tsv is None and json is None:
@@ -207,7 +207,7 @@ def evaluate(
 
 
 def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str], details: bool) -> None:
-    """Compare the means of two sets of results. The % in the output are percentage points, as in the original."""
+    """Compare the means of two sets of results. As in the original, % in the output means percentage points."""
     from lmassay.evaluations.bias.kobbq.steps.compare import compare as step
 
     for comparison in step(default, debiased, prompt_ids, models):
@@ -220,7 +220,7 @@ def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequ
 
 
 def _say_models(models: Sequence[str]) -> None:
-    """Name the models behind an alias such as clova-x."""
+    """Print which models an alias such as clova-x stands for."""
     if models:
         say(f"these answers were given by {' and '.join(models)}")
 
@@ -257,7 +257,7 @@ def _model_spec(name: str, base_url: str | None, config: Path | None, overrides:
         key, equals, text = override.partition("=")
         if not equals:
             raise UserError(f"--set {override}: write key=value, e.g. --set concurrency=4")
-        # A dotted key such as prices.input sets one entry of a mapping.
+        # A key with a dot, such as prices.input, sets one entry of a mapping.
         key, _, inner_key = key.strip().removeprefix("model.").partition(".")
         value = set_value(text, override)
         if inner_key:
@@ -286,7 +286,7 @@ def _build_model(spec: dict[str, Any], budget_usd: float | None, config: Path | 
 
 
 def _notes(predictions: Path) -> Any:
-    """Open the file next to the predictions that says how each answer ended and how many tokens it took."""
+    """Open the notes file next to the predictions, which says how each answer ended and how many tokens it took."""
     from lmassay.evaluations.bias.kobbq.answering_model import notes_path
 
     path = notes_path(predictions)

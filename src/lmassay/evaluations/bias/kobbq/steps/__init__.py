@@ -1,1 +1,1 @@
-"""KoBBQ's steps on files: they read and write what its programs do, byte for byte, in a fraction of the time."""
+"""KoBBQ's steps. They read and write the same files as its programs, byte for byte, in a fraction of the time."""

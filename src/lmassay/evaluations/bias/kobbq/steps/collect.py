@@ -16,15 +16,15 @@ from lmassay.storage.files import atomic_write, forbid_overwriting
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What the evaluation file contains."""
+    """What was written: how many questions, how many answers out of choice, and what users should know."""
 
     questions: int
     out_of_choice: int
     unused: int
-    """Predictions for other questions."""
+    """The number of predictions for questions that are not in the preprocessed file."""
     warnings: tuple[str, ...]
     models: tuple[str, ...] = ()
-    """The models that gave the answers, if the file's name has an alias."""
+    """The models that gave the answers, if the file's name has only an alias of them."""
 
 
 def collect(predictions_path: Path, preprocessed_path: Path, output_path: Path) -> Collected:

@@ -21,7 +21,7 @@ _OVERALL = "overall"
 
 @dataclass(frozen=True, slots=True)
 class ResultsAverage:
-    """The mean of each metric over rows of results; a cell without a number is left out of its mean."""
+    """The mean of each metric over rows of results; cells without a number are left out of the mean."""
 
     metrics: Mapping[str, float]
     rows: int
@@ -39,7 +39,11 @@ class ResultsAverage:
 
 @dataclass(frozen=True, slots=True)
 class DebiasingComparison:
-    """One model with default and with debiased prompts: over all rows as in the original, and over overall rows."""
+    """One model with default and with debiased prompts.
+
+    ``default`` and ``debiased`` are averages over all rows of the results, as in the original; the other two are
+    averages over only the rows of the group "overall".
+    """
 
     model: str
     default: ResultsAverage
@@ -48,7 +52,7 @@ class DebiasingComparison:
     debiased_overall: ResultsAverage
 
     def text(self) -> str:
-        """Return what the original prints. The % are percentage points, as there."""
+        """Return what the original prints. As there, % means percentage points."""
         diff_bias_change = points(self.default.diff_bias, self.debiased.diff_bias)
         accuracy_change = points(self.default.accuracy, self.debiased.accuracy)
         lines = [
@@ -62,7 +66,7 @@ class DebiasingComparison:
         return "\n".join(lines)
 
     def details(self) -> str:
-        """Return what the original does not print: numbers of rows, points, relative change, the overall rows."""
+        """Return what the original does not print: numbers of rows, relative changes, and the overall rows alone."""
         lines = [f"details for {self.model}; changes are in percentage points (the % above are points too)"]
         for scope, before, after in (
             ("all rows", self.default, self.debiased),
@@ -121,7 +125,7 @@ def _read_results(name: str, prompt_ids: Sequence[str]) -> list[_ResultsRow]:
 
 
 def _shown_name(model: str, rows: Sequence[_ResultsRow]) -> str:
-    """The model as step 5 names it: an alias with the model behind it."""
+    """Return the model as step 5 names it: an alias is followed by the model that it stands for."""
     names: list[str] = []
     for row in rows:
         if is_shown_as(model, row.model) and row.model not in names:

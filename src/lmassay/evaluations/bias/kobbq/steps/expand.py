@@ -1,8 +1,9 @@
 """Step 0: make KoBBQ's samples from its templates: every combination of the words that a template offers.
 
-A template has slots such as ``[N1: 손자와, 손녀와]``: two people (N1, N2), shared wording (W1, W2) and wording that
-belongs to a person (X1, X2). A name may occur in several slots, each with its own list: the same words with the
-particles that their sentence needs. In one sample, all slots of a name use the word at the same index.
+A template has slots such as ``[N1: 손자와, 손녀와]``, each with a name and a list of words. The names stand for two
+people (N1, N2), shared wording (W1, W2), and wording that belongs to one of the people (X1, X2). Several slots may have
+the same name; their lists have the same words with the Korean particles that each sentence needs. In one sample, all
+slots with the same name use the word at the same index.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
 from lmassay.redaction import excerpt
 
 RELEASED_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
-"""Git's name for the contents of KoBBQ_all_samples.tsv as its authors released it."""
+"""The id that git gives to the content of KoBBQ_all_samples.tsv as its authors released it."""
 
 _TEXT_COLUMNS = (
     "Ambiguous_context",
@@ -77,8 +78,9 @@ def _turns_candidate_into_woman(sample: KobbqSample) -> bool:
     return "후보자" in sample.context and any(choice.endswith("여자") for choice in sample.choices)
 
 
-# Slips in the released templates that only a reader notices: template → what is wrong, and a test for a sample.
-_SLIPS: Mapping[str, tuple[str, Callable[[KobbqSample], bool]]] = {
+# Errors in the released templates that only a human reader notices: template → what is wrong, and a function that
+# returns whether a sample has the error.
+_KNOWN_ERRORS: Mapping[str, tuple[str, Callable[[KobbqSample], bool]]] = {
     "disability_status-002a": ("name another relative in the answer than in the context", _names_another_relative),
     "ses-001b": ("lack a space before a person", _lacks_space),
     "physical_appearance-016": (
@@ -98,19 +100,22 @@ class KobbqTemplate:
     bbq_id: str
     bbq_category: str
     sizes: Mapping[str, int]
-    """How many words each slot offers: the length of the shortest of its lists."""
+    """Name of a slot → how many words it offers: the length of the shortest of its lists."""
     uneven: bool
-    """Whether lists of one slot differ in length, so that some words are never used."""
+    """Whether lists of slots with the same name differ in length, so that some words are never used."""
 
     @property
     def version(self) -> str:
-        """The letter of the version, with which the id ends."""
+        """The letter of the version, which is the last character of the id."""
         return self.id[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The samples of all templates in the order of the released file; ``bbq`` has BBQ's id and category of each."""
+    """The samples of all templates, in the order of the released file.
+
+    ``bbq`` has, for each sample, the id and the category of the BBQ template from which it was derived.
+    """
 
     templates: Sequence[KobbqTemplate]
     samples: Sequence[KobbqSample]
@@ -146,7 +151,7 @@ class Expansion:
         uneven = [template.id for template in self.templates if template.uneven]
         if uneven:
             yield f"{len(uneven)} templates have a slot whose lists differ in length: {first_few(uneven, 8)}"
-        for template, (problem, has_problem) in _SLIPS.items():
+        for template, (problem, has_problem) in _KNOWN_ERRORS.items():
             samples_of_template = [sample for sample in self.samples if sample.id.startswith(template)]
             count = sum(map(has_problem, samples_of_template))
             if count:
@@ -171,7 +176,7 @@ def expand(path: Path) -> Expansion:
 
 
 def _category_rank(template: KobbqTemplate) -> tuple[int, str]:
-    """A sort key: the category's place in the released file. Others follow alphabetically."""
+    """Return a sort key: the place of the category in the released file; others follow in alphabetical order."""
     category, _, _ = template.id.rpartition("-")
     if category in _CATEGORY_ORDER:
         return _CATEGORY_ORDER.index(category), category
@@ -205,7 +210,7 @@ def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
         for slot, words in _SLOT.findall("\n".join(texts)):
             length = len(words.split(","))
             if sizes.setdefault(slot, length) != length:
-                # Five rows of the released file have stray extra words; the original ignores them.
+                # In five rows of the released file, a list has superfluous words; the original ignores them, too.
                 uneven = True
                 sizes[slot] = min(sizes[slot], length)
         yield KobbqTemplate(
@@ -220,9 +225,9 @@ def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
 
 
 def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
-    """Yield the samples of all combinations: two contexts times two questions for each."""
-    # In the versions b and d the context confirms the stereotype, and the two people have swapped their slots. The
-    # slots are swapped here too, so that the same sample number means the same people as in a and c.
+    """Yield the samples of a template: for each combination of words, two contexts times two questions."""
+    # In the versions b and d, the context confirms the stereotype, and the two people have exchanged their slots. The
+    # order of the slots is exchanged here, too, so that a sample number means the same people as in versions a and c.
     confirms_stereotype = template.version in "bd"
     slots = ("N1", "N2", "W1", "W2", "X1", "X2")
     if confirms_stereotype:
@@ -236,7 +241,7 @@ def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
         first = first.replace(BACKSPACE, "")
         second = second.replace(BACKSPACE, "")
         contexts = {"amb": ambiguous, "dis": f"{ambiguous} {added}"}
-        # Each question with the answer that the disambiguated context states, and the other one.
+        # Each question comes with the answer that the disambiguated context states, and with the other answer.
         questions = (("bsd", biased_question, first, second), ("cnt", counter_question, second, first))
         for context_type, context in contexts.items():
             for question_type, question, stated, other in questions:

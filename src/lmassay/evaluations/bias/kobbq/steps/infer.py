@@ -1,6 +1,6 @@
-"""Step 2: send the prompts of a file to a model and write each answer to the predictions file as soon as it arrives.
+"""Step 2: send the questions of a file to a model and write each answer to the predictions file as soon as it arrives.
 
-The predictions file is the only record: a question that has an answer in it is never asked again.
+The predictions file is the only record of what was asked: a question with an answer in this file is not asked again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ from lmassay.types import Generate, Response, SourceLocation
 _KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
 _OPENAI_KEYS = ("OPENAI", "OPENAI_API_KEY")
-# Providers that keep their own protocol at another address. All other models there use OpenAI's protocol.
+# With --base-url, models of these providers still use the provider's own protocol. All others use OpenAI's protocol.
 _PROVIDERS_WITH_OWN_PROTOCOL = frozenset({"claude", "clova"})
 _AZURE_ENDPOINTS = ("AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT")
-# KoBBQ's programs strip the answers of these providers' models, and only of these.
+# KoBBQ's programs strip spaces and line ends from answers only for the models of these providers.
 _STRIPPED_PROVIDERS = frozenset({"openai", "azure", "clova"})
 
 
 def model_spec_at(name: str, base_url: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return the configuration of a model at an address: a provider's model in its own protocol and with its own key.
+    """Return the configuration of a model that is served at an address.
+
+    Models of Claude and CLOVA are asked in their provider's protocol and with its key, all others in OpenAI's protocol.
 
     >>> model_spec_at("claude-2.0", "https://gateway.example", {})["name"]
     'claude'
@@ -53,13 +55,13 @@ def model_spec_at(name: str, base_url: str, environment: Mapping[str, str] = os.
 
 
 def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return the configuration of the model that KoBBQ means by a name.
+    """Return the configuration of the model that a name stands for in KoBBQ's programs.
 
     >>> model_spec("claude-2.0", {})
     {'name': 'claude', 'model': 'claude-2.0'}
     """
     lower_name = name.lower()
-    # The published commands misspell one model as cluade-instant-1.2.
+    # One model is misspelled in the published commands, as cluade-instant-1.2.
     if lower_name.startswith(("claude", "cluade")):
         return {"name": "claude", "model": name.replace("cluade", "claude")}
     if lower_name == "clova-x":
@@ -77,7 +79,7 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
     prefers_azure = has_azure_endpoint and not has_openai_key
     if _OPENAI_NAMES.match(name):
         return {"name": "azure" if prefers_azure else "openai", "model": name}
-    # A deployment at Azure may have any name, as a folder with a local model may.
+    # A deployment at Azure may have any name, and so may a folder with a local model.
     if prefers_azure and not Path(name).exists():
         return {"name": "azure", "model": name}
     return {"name": "hf", "model": name}
@@ -96,7 +98,7 @@ _PREDICTION = "prediction"
 
 @dataclass(frozen=True, slots=True)
 class InferenceQuestion:
-    """One question of the preprocessed file."""
+    """One question of the preprocessed file: its id, the letter of the right answer, and the prompt."""
 
     guid: str
     truth: str
@@ -184,7 +186,7 @@ class PredictionsFile:
 
     def add(self, question: InferenceQuestion, raw: str) -> None:
         """Write an answer at once: it may have been paid for."""
-        # No reader of TSV files accepts a NUL, and a server may repeat its key.
+        # Readers of TSV files do not accept a NUL character, and an answer of a server may contain the API key.
         text = without_keys(raw).replace("\0", "\ufffd")
         row = [str(datetime.now()), self._topic, question.guid, question.truth, text]
         if _PREDICTION in self._columns:
@@ -193,7 +195,7 @@ class PredictionsFile:
         self.answered_guids.add(question.guid)
 
     def sort(self, questions: Sequence[InferenceQuestion]) -> None:
-        """Put a complete file into the order of the questions; concurrent requests are answered in any order."""
+        """Sort a complete file in the order of the questions; concurrent requests are answered in any order."""
         rank_of_guid = {question.guid: rank for rank, question in enumerate(questions)}
         header, *rows = _read_records(self.path, self.path.stat().st_size)
         guid_column = self._columns.index("guid")
@@ -242,7 +244,7 @@ class PredictionsFile:
                     f"{self.path}, row {number}: {len(record)} columns instead of {len(header)}; correct or delete the "
                     "row"
                 )
-        # Only now: a file that turns out not to be a predictions file is left as it is.
+        # Only now, so that a file that turns out not to be a predictions file is not changed.
         self._remove_incomplete_row(complete_size)
         self._columns = header
         # The second step writes CRLF; after the third step, which rewrites the file, it has LF.
@@ -257,8 +259,8 @@ class PredictionsFile:
             incomplete = stream.read()
             if not incomplete:
                 return
-            # A single incomplete row rarely has more tabs than columns. With more, whole rows probably follow a quote
-            # that was never closed, and removing them would lose answers.
+            # One incomplete row rarely has more tabs than there are columns. If it has more, a quotation mark is
+            # probably never closed and whole rows follow it, so removing the rest would lose answers.
             if incomplete.count(b"\t") > len(HEADER):
                 line = self.path.read_bytes()[:complete_size].count(b"\n") + 1
                 raise DataError(f"{self.path}, line {line}: a quotation mark is never closed; correct the row")
@@ -289,7 +291,7 @@ def _read_records(path: Path, size: int) -> list[list[str]]:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {line}: not UTF-8; move the file away, or convert it") from None
-    # An answer may be longer than the default limit. The limit is that of the whole process, hence the finally.
+    # An answer may be longer than csv's default limit. The limit holds for the whole process, so it is set back below.
     previous_limit = csv.field_size_limit(1 << 30)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True))
@@ -311,10 +313,11 @@ def infer(
     progress: Callable[[float, int | None], None],
     summary: InferenceSummary,
 ) -> None:
-    """Ask the questions that have no answer yet, and count what happens in ``summary``.
+    """Ask the questions that have no answer yet, and update ``summary`` with every response.
 
-    A question whose request fails permanently is left out; the next call asks it again. ``note`` is called with every
-    response.
+    If a request fails permanently, its question stays without an answer, and the next call asks it again. ``strip``
+    says whether to remove spaces and line ends around answers. ``note`` is called with every response, ``progress``
+    with the number of questions done and their total.
     """
     unanswered = [question for question in questions if question.guid not in predictions.answered_guids]
     answered_before = len(questions) - len(unanswered)

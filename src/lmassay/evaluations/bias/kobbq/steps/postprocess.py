@@ -21,13 +21,17 @@ UNFINISHED = "run `lmassay kobbq infer` again, which completes the file"
 Parsing = Literal["reference", "robust"]
 Choices = tuple[str, str, str]
 _OOC_HEADER = ("id", "choices", "raw", "processed")
-# Progress is reported each time this many answers are read.
+# Progress is reported each time this many answers have been read.
 _BLOCK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Postprocessed:
-    """How the answers of a predictions file were read."""
+    """How the answers of a predictions file were read.
+
+    ``answers`` is the number of all answers. ``out_of_choice`` counts those in which the chosen parser finds no choice,
+    ``reference_out_of_choice`` those in which the reference parser finds none.
+    """
 
     answers: int
     out_of_choice: int
@@ -71,13 +75,13 @@ def postprocess(
         stream.writelines(rewritten(table, PREDICTION, predictions, as_is="raw"))
     warnings = _warnings(table, guids)
     if parsing == "reference":
-        # The robust parser composes the Hangul itself.
+        # Only for the reference parser, because the robust parser composes the Hangul itself.
         warnings += _decomposed_hangul(raws, choices, reference)
     reference_out_of_choice = 0
     disagreements = 0
     for by_reference, by_chosen in zip(reference, predictions, strict=True):
         reference_out_of_choice += by_reference not in LETTERS
-        # Out of choice, each parser leaves its own version of the answer; that is not a disagreement.
+        # For an answer out of choice, each parser returns its own version of the text; that is not a disagreement.
         disagreements += _letter_or_blank(by_reference) != _letter_or_blank(by_chosen)
     return Postprocessed(
         answers=table.count,

@@ -29,19 +29,19 @@ ADDED_COLUMNS = (*LETTERS, "answer_abc")
 # Questions are written in blocks, so that a large file is never in memory as one text.
 _BLOCK = 20_000
 Advance = Callable[[float, int | None], None]
-"""A callback for progress bars: called with the number of questions done, and their total if it is known."""
+"""A callback for progress bars: it is called with the number of items done, and their total if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreprocessingSummary:
-    """How many questions were made of how many samples, and what users should know about the data."""
+    """How many questions were made from how many samples, and what users should know about the data."""
 
     samples: int
     questions: int
     notes: tuple[str, ...]
     """Defects of the samples."""
     extra: tuple[str, ...]
-    """Columns that KoBBQ does not have; they are copied."""
+    """Columns of the samples file that KoBBQ's files do not have; they are copied to the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def preprocess(
     json_path: Path | None = None,
     advance: Advance | None = None,
 ) -> PreprocessingSummary:
-    """Write the questions of a samples file under one prompt, as TSV for the later steps and as JSON for the model."""
+    """Write the questions of a samples file with one prompt: as TSV for the later steps, and as JSON for step 2."""
     forbid_overwriting(
         {"--evaluation-json-path": json_path, "--evaluation-tsv-path": tsv_path},
         {"--samples-tsv-path": samples_path, "--prompt-tsv-path": prompts_path},
@@ -79,7 +79,7 @@ def preprocess(
                 f"{samples_path} already has a column '{name}', so it is not a samples file; give the original file"
             )
     samples = samples_of(table)
-    # Ids are sorted as text, as KoBBQ's program does: sample 10 comes before sample 2 if ids have no leading zeros.
+    # As in KoBBQ's program, ids are sorted as text: without leading zeros, sample 10 would come before sample 2.
     questions = sorted(_rotated_questions(samples, prompt.unknown), key=lambda question: question.id)
     # All columns are read before anything is written, so that an undecodable cell leaves no half-written file.
     columns = _columns(table, questions) if tsv_path else []
@@ -108,8 +108,8 @@ def _rotated_questions(samples: Sequence[KobbqSample], unknown: str) -> Iterator
             rotated = choices[a], choices[b], choices[c]
             answer_letter = ""
             for letter, choice in zip(LETTERS, rotated, strict=True):
-                # A prompt's words for "unknown" may equal another choice. KoBBQ's program uses the last of equal
-                # choices.
+                # The prompt's words for "unknown" may be the same as another choice. Of equal choices, KoBBQ's program
+                # uses the last one.
                 if choice == answer:
                     answer_letter = letter
             yield _RotatedQuestion(f"{sample.id}-{rotation}", index, rotated, answer, answer_letter)
@@ -117,7 +117,7 @@ def _rotated_questions(samples: Sequence[KobbqSample], unknown: str) -> Iterator
 
 def _columns(table: TsvTable, questions: Sequence[_RotatedQuestion]) -> list[Sequence[str]]:
     """Return the columns of the TSV file: those of the samples, then the choices by letter and the right letter."""
-    # The columns whose cells depend on the order of the choices.
+    # The columns of the samples whose cells depend on the order of the choices.
     rotated: dict[str, list[str]] = {"sample_id": [], "choices": [], "answer": []}
     by_letter: list[list[str]] = [[] for _ in range(CHOICE_COUNT)]
     answer_letters: list[str] = []
@@ -144,13 +144,13 @@ def _columns(table: TsvTable, questions: Sequence[_RotatedQuestion]) -> list[Seq
 def _json_parts(
     prompt: PromptTemplate, samples: Sequence[KobbqSample], questions: Sequence[_RotatedQuestion]
 ) -> Iterator[str]:
-    """Yield the document as ``json.dump(…, ensure_ascii=False, indent=4)`` would write it.
+    """Yield the JSON document in parts, exactly as ``json.dump(…, ensure_ascii=False, indent=4)`` would write it.
 
-    The texts repeat in thousands of questions, so each is encoded once and the rows are put together from the pieces.
+    The same texts occur in thousands of questions. To save time, each is encoded once, and rows are joined from these.
     """
 
     def encoded(text: str) -> str:
-        # Without the quotes at both ends, because several texts are joined to one string.
+        # Without the quotation marks at both ends, because several encoded texts are joined to one string.
         return encode_basestring(text)[1:-1]
 
     yield f'{{\n    "ver": "test",\n    "prefix": "{encoded(prompt.prefix)}",\n    "data": ['

@@ -43,7 +43,7 @@ def import_(
 
 
 def _require_files(samples: Sequence[Path]) -> None:
-    """Raise a UserError that names the sample logs of a folder, if one is given instead of files."""
+    """Raise a UserError if a folder is given instead of files; the message says how to name the logs in it."""
     for path in samples:
         if not path.is_dir():
             continue
