@@ -9,7 +9,7 @@ import pytest
 
 from lmassay.evaluations.imported.reading import configuration
 from lmassay.reporting.browser import browser_rows
-from lmassay.reporting.example_texts import texts_of
+from lmassay.reporting.example_texts import prompts_and_answers, texts_of
 from lmassay.reporting.page import render
 from lmassay.running import runner
 from lmassay.storage.store import Store
@@ -142,7 +142,7 @@ def test_a_task_of_ones_own_shows_all_there_is():
     exchanges = [({"context": "two and two", "continuation": "four"}, Response(Continuation(-1.5, (-1.5,))))]
     texts = shown_texts("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", exchanges)
     assert texts["prompt"] == "two and two [four]"
-    assert texts["answer"] == "log-probability -1.500 over 1 tokens"
+    assert texts["answer"] == "log-probability -1.500 over 1 token"
     assert (texts["a"], texts["b"], texts["seen"], texts["reference"]) == ("1", '["x"]', "0.25", "four")
 
 
@@ -177,3 +177,10 @@ def test_prompts_and_answers_come_out_of_the_store_beside_rows_that_have_none(tm
         store.add_rows("r", enumerate(Row(Example(i, {}), "scored") for i in "abc"), {"b": ["key", "lost"]})
         texts = [row.texts for row in browser_rows(store, store.run("r"), "x")]
     assert texts == [[], [("prompt", "why?"), ("answer", "because")], []]
+
+
+def test_of_many_prompts_the_first_three_are_shown_and_the_others_counted():
+    exchanges = [({"prompt": f"{number}?"}, Response("no")) for number in range(5)]
+    texts = prompts_and_answers(exchanges)
+    assert texts[4:6] == [("prompt 3 of 5", "2?"), ("answer 3 of 5", "no")]
+    assert texts[6:] == [("more", "2 more prompts with answers; lmassay view shows all of them")]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 from lmassay.reporting.blocks import Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
 from lmassay.reporting.formats.content import Chapter, Picture, chapters
@@ -103,3 +104,29 @@ def test_names_stay_names(report):
     assert html.escape(ATTACK, quote=False).replace('"', "&quot;") in rendered
     assert "<script" not in rendered
     assert not re.search(r"<(b|i|em|del|code)>", rendered)
+
+
+FIGURE = Figures([Figure(Markup("<svg></svg>"), "A caption.")])
+
+
+def test_a_heading_over_a_figure_without_a_file_is_left_out_with_the_note_that_explains_it():
+    blocks = [
+        Heading("Curves"),
+        Note("Blue is better.", explains_figures=True),
+        FIGURE,
+        Heading("Numbers"),
+        Note("The end."),
+        FIGURE,
+    ]
+    text = markdown([Chapter("t", blocks)])
+    assert "Curves" not in text
+    assert "Blue" not in text
+    assert text.endswith("### Numbers\n\nThe end.\n")
+
+
+def test_a_heading_over_a_figure_with_a_file_stays():
+    pictures = {FIGURE.figures[0].drawing: Picture("figure.svg", "a picture")}
+    text = markdown(
+        [Chapter("t", [Heading("Curves"), Note("Blue is better.", explains_figures=True), FIGURE])], pictures
+    )
+    assert "### Curves\n\nBlue is better.\n\n![a picture](figure.svg)\n\nA caption." in text

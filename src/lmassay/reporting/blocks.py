@@ -106,6 +106,8 @@ class Note:
 
     kind: ClassVar[str] = "note"
     text: str
+    explains_figures: bool = False
+    """Whether it only explains the figures after it. Reports without these figures leave it out."""
 
 
 @dataclass(frozen=True, slots=True)

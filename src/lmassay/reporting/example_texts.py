@@ -10,6 +10,7 @@ from typing import Any
 from lmassay.plugins.evaluations import evaluation_of, view_of
 from lmassay.plugins.hooks import call_hook, name_value_pairs
 from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, Substitutions, TrainingOutcome
+from lmassay.types.wording import counted
 
 Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
 """The exchanges about an example: its requests, each with the model's response."""
@@ -63,6 +64,9 @@ def prompts_and_answers(exchanges: Exchanges) -> NamedValues:
         suffix = f" {number} of {len(exchanges)}" if len(exchanges) > 1 else ""
         values.append((f"prompt{suffix}", prompt_text(request)))
         values.append((f"answer{suffix}", answer_text(response)))
+    more = len(exchanges) - MAX_EXCHANGES
+    if more > 0:
+        values.append(("more", f"{counted(more, 'more prompt')} with answers; lmassay view shows all of them"))
     return values
 
 
@@ -105,7 +109,7 @@ def answer_text(response: Response) -> str:
         # A reader must see that a text was cut off at the token limit, or filtered.
         return f"{answer} [{response.finish}]"
     if isinstance(answer, Continuation):
-        return f"log-probability {answer.total:.3f} over {len(answer.tokens)} tokens"
+        return f"log-probability {answer.total:.3f} over {counted(len(answer.tokens), 'token')}"
     if isinstance(answer, Candidates):
         return f"log-probabilities of {len(answer):,} words"
     if isinstance(answer, TrainingOutcome):

@@ -185,7 +185,7 @@ evaluation = Evaluation(
     variation=Variation(named=("method", "regime"), hidden=("answer_by",), free=("init",), combined=("data",)),
     section=f"{__name__}.report.section:section",
     texts=f"{__name__}.report.example_texts:texts",
-    key_texts=(KeyText("configuration"), KeyText("examples"), KeyText("answer")),
+    key_texts=(KeyText("configuration"), KeyText("examples")),
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     published_card=PublishedCard(("en",), f"{__name__}.card:published_variants"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import variation_of
@@ -89,6 +89,36 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
             yield from block.figures
         elif isinstance(block, Folded):
             yield from figures_in(block.blocks)
+
+
+def without_missing_figures(blocks: Sequence[Block], pictures: Pictures) -> list[Block]:
+    """Return the blocks without figures that have no file, and without headings and notes that are only about these."""
+    kept: list[Block] = []
+    lacks_figures = False
+    for block in blocks:
+        if isinstance(block, Heading):
+            _drop_empty_heading(kept, lacks_figures)
+            lacks_figures = False
+        if isinstance(block, Figures):
+            drawn = [figure for figure in block.figures if figure.drawing in pictures]
+            if drawn:
+                kept.append(replace(block, figures=drawn))
+                continue
+            lacks_figures = True
+            if kept and isinstance(kept[-1], Note) and kept[-1].explains_figures:
+                kept.pop()
+        elif isinstance(block, Folded):
+            kept.append(replace(block, blocks=without_missing_figures(block.blocks, pictures)))
+        else:
+            kept.append(block)
+    _drop_empty_heading(kept, lacks_figures)
+    return kept
+
+
+def _drop_empty_heading(blocks: list[Block], lacks_figures: bool) -> None:
+    """Remove the last block if it is a heading below which all figures are missing."""
+    if lacks_figures and blocks and isinstance(blocks[-1], Heading):
+        blocks.pop()
 
 
 def task_blocks(

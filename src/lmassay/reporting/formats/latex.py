@@ -22,7 +22,7 @@ from lmassay.reporting.blocks import (
     TableRow,
     Tiles,
 )
-from lmassay.reporting.formats.content import Chapter, Pictures
+from lmassay.reporting.formats.content import Chapter, Pictures, without_missing_figures
 from lmassay.reporting.numbers import minus
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
@@ -73,7 +73,7 @@ def document(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> s
     parts = [r"\section*{lmassay report}", rf"Written by lmassay {escape(lmassay.__version__)}."]
     for chapter in chapters:
         parts.append(rf"\section*{{{escape(chapter.title)}}}")
-        for block in chapter.blocks:
+        for block in without_missing_figures(chapter.blocks, pictures or {}):
             parts += _block(block, pictures or {})
     body = "\n\n".join(parts)
     head = f"% {_ENGINES[needs_fonts(body)]}\n{_PREAMBLE}"

@@ -22,7 +22,7 @@ from lmassay.reporting.blocks import (
     TableRow,
     Tiles,
 )
-from lmassay.reporting.formats.content import Chapter, Pictures
+from lmassay.reporting.formats.content import Chapter, Pictures, without_missing_figures
 
 # Markup inside a line. An underscore between letters or digits emphasizes nothing, so it is not escaped. After "]", one
 # of "[", "(" and ":" would make a link or its target; "&" matters only where it begins an entity such as "&lt;".
@@ -46,7 +46,7 @@ def body(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
     parts = []
     for chapter in chapters:
         parts.append(f"## {escape(chapter.title)}")
-        for block in chapter.blocks:
+        for block in without_missing_figures(chapter.blocks, pictures or {}):
             parts += _block(block, pictures or {})
     return "\n\n".join(parts) + "\n"
 

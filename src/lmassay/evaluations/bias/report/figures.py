@@ -59,7 +59,7 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
             heading += f": {family.title}"
         blocks.append(Heading(heading))
         if number == 0:
-            blocks.append(Note(_how_to_read(families)))
+            blocks.append(Note(_how_to_read(families), explains_figures=True))
         blocks.append(Figures(figures, "middle"))
         blocks.append(Folded(f"All numbers of {family.title} by label and category", [by_group(family)]))
     left_out = len(families) - len(drawn_families)

@@ -89,7 +89,7 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
         if curve_blocks:
             curve_blocks.append(Folded(f"EW and MW as functions of the cut-off: {subject}", figures))
         else:
-            curve_blocks += [Note(_HOW_TO_READ), *figures]
+            curve_blocks += [Note(_HOW_TO_READ, explains_figures=True), *figures]
     without_curves = [system.title for system in members if not _has_curves(system)]
     if without_curves:
         curve_blocks.append(
