@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -95,6 +95,25 @@ class Splits(BaseModel):
     """Whether examples of one group, such as the questions about one passage, stay together. If False, only FewNLU's
     smaller groups do (``NluTask.original_group``): questions about one passage of BoolQ, MultiRC or ReCoRD may then be
     divided between train and dev."""
+
+
+@dataclass(slots=True)
+class _ReadAnswers:
+    """What a prompt method has read from a model's answers about the examples of a split."""
+
+    logits: list[list[float] | None] = field(default_factory=list)
+    """The label scores of each example; None for an example without a usable answer."""
+    unusable: dict[str, int] = field(default_factory=dict)
+    """Reason → the number of examples whose answers are unusable for it."""
+    not_asked: dict[int, str] = field(default_factory=dict)
+    """The number of an example → why the model was not asked about it."""
+    first_unreadable: str = ""
+    """The message about the first answer that is not a label."""
+
+    def add_unusable(self, reason: str) -> None:
+        """Add an example whose answers are unusable. It counts neither as right nor as wrong."""
+        self.logits.append(None)
+        self.unusable[reason] = self.unusable.get(reason, 0) + 1
 
 
 class FewShot(Task):
@@ -641,40 +660,10 @@ class FewShot(Task):
     def _score_answers(self, method: PromptMethod, example: Example, responses: Sequence[Response]) -> Score:
         """The scores of a split, from the model's answers to the questions about its dev and test examples."""
         inputs, examples = self._prompt_inputs(example)
-        # None for an example without a usable answer.
-        logits: list[list[float] | None] = []
-        # Reason → how many answers are unusable for it.
-        unusable: dict[str, int] = {}
-        # The number of an example → why the model was not asked about it.
-        not_asked: dict[int, str] = {}
-        first_unreadable = ""
-        start = 0
-        for number, (questions, nlu_example) in enumerate(
-            zip(method.questions(inputs, examples), examples, strict=True)
-        ):
-            answers = responses[start : start + len(questions)]
-            start += len(questions)
-            without_answer = [answer for answer in answers if not answer.usable]
-            if without_answer:
-                finish = without_answer[0].finish
-                reason = _REASONS[finish]
-                if finish in _NOT_ASKED:
-                    logits.append(None)
-                    not_asked[number] = self._too_long_reason(questions) if finish == "too_long" else reason
-                    continue
-            else:
-                try:
-                    logits.append(method.logits(self._task, nlu_example, answers))
-                    continue
-                except NoChoiceError as error:
-                    reason = _REASONS[answers[0].finish]
-                    first_unreadable = first_unreadable or str(error)
-            # The example counts neither as right nor as wrong.
-            logits.append(None)
-            unusable[reason] = unusable.get(reason, 0) + 1
+        read = self._read_answers(method, inputs, examples, responses)
         n_dev = len(inputs.dev)
-        dev_logits = logits[:n_dev]
-        test_logits = logits[n_dev:]
+        dev_logits = read.logits[:n_dev]
+        test_logits = read.logits[n_dev:]
         choice = {
             "every": None,
             "dev": scores_of_answered(self._task, inputs.dev, dev_logits),
@@ -683,22 +672,51 @@ class FewShot(Task):
             "test_logits": test_logits,
         }
         outcome: dict[str, Any] = {"n_train": len(inputs.train), "n_dev": n_dev, "choices": [choice]}
-        if unusable or method.answers_in_words:
-            outcome["unusable"] = {"n": len(examples) - len(not_asked), **unusable}
+        if read.unusable or method.answers_in_words:
+            outcome["unusable"] = {"n": len(examples) - len(read.not_asked), **read.unusable}
         notes = []
-        if first_unreadable:
-            notes.append(f"not a label: {first_unreadable}")
-        for reason, count in Counter(not_asked.values()).items():
+        if read.first_unreadable:
+            notes.append(f"not a label: {read.first_unreadable}")
+        for reason, count in Counter(read.not_asked.values()).items():
             notes.append(f"{count} of {counted(len(examples), 'example')} not asked: {reason}")
         if notes:
             outcome["notes"] = notes
-        not_asked_in = outcomes.NotAsked(
-            dev=[reason for number, reason in not_asked.items() if number < n_dev],
-            test={number - n_dev: reason for number, reason in not_asked.items() if number >= n_dev},
+        not_asked = outcomes.NotAsked(
+            dev=[reason for number, reason in read.not_asked.items() if number < n_dev],
+            test={number - n_dev: reason for number, reason in read.not_asked.items() if number >= n_dev},
         )
-        score = outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples, not_asked_in)
+        score = outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples, not_asked)
         prices = None if self._model is None else self._model.prices
         return replace(score, details={**score.details, "cost": costs.cost_of_answers(responses, prices)})
+
+    def _read_answers(
+        self,
+        method: PromptMethod,
+        inputs: TrainingInputs,
+        examples: Sequence[InputExample],
+        responses: Sequence[Response],
+    ) -> _ReadAnswers:
+        """Let the method read the label scores of each example from the model's answers to its questions."""
+        read = _ReadAnswers()
+        start = 0
+        all_questions = method.questions(inputs, examples)
+        for number, (questions, example) in enumerate(zip(all_questions, examples, strict=True)):
+            answers = responses[start : start + len(questions)]
+            start += len(questions)
+            failed = [answer for answer in answers if not answer.usable]
+            if failed and failed[0].finish in _NOT_ASKED:
+                finish = failed[0].finish
+                read.not_asked[number] = self._too_long_reason(questions) if finish == "too_long" else _REASONS[finish]
+                read.logits.append(None)
+            elif failed:
+                read.add_unusable(_REASONS[failed[0].finish])
+            else:
+                try:
+                    read.logits.append(method.logits(self._task, example, answers))
+                except NoChoiceError as error:
+                    read.add_unusable(_REASONS[answers[0].finish])
+                    read.first_unreadable = read.first_unreadable or str(error)
+        return read
 
     def _too_long_reason(self, questions: Sequence[Request]) -> str:
         """Why the model was not asked about an example that is too long: the longest input it can read, if known."""

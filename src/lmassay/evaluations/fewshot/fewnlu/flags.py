@@ -81,7 +81,10 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     "Required": (
         Flag("method", "text", None, "Few-shot method.", METHODS, key=_METHOD),
         Flag(
-            *("arch_method", "text", None, "How trainings depend on each other."),
+            "arch_method",
+            "text",
+            None,
+            "How trainings depend on each other.",
             choices=(*ARCHITECTURES, *OWN_ARCHITECTURES),
             key="task.regime",
         ),
@@ -120,7 +123,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             "no_cuda",
             "Train on the CPU.",
             state="fixed",
-            decision="works; the original required a GPU anyway",
+            decision="works; the original required a GPU even with this flag",
         ),
         _switch("overwrite_output_dir", "Remove the results of an earlier command first."),
         _switch("do_train", "Train; trainings that are already in the output folder are not repeated."),
@@ -131,7 +134,10 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             decision="also works without --do_train, with the trainings that were saved in the output folder",
         ),
         Flag(
-            *("sampler_seeds", "whole", (10, 20, 30), "Seeds for the order of training examples, one per repetition."),
+            "sampler_seeds",
+            "whole",
+            (10, 20, 30),
+            "Seeds for the order of training examples, one per repetition.",
             several=True,
             key="task.sampler_seeds",
         ),
@@ -140,41 +146,55 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             "use_cloze",
             "Accepted without effect; the method decides whether a pattern is used.",
             state="fixed",
-            decision="a note with sequence_classifier, which uses no pattern; the original failed",
+            decision="prints a note with sequence_classifier, which uses no pattern; the original failed",
         ),
         Flag(
-            *("pattern_ids", "whole", (0,), "Patterns; with ptuning the number of prompt tokens (default 1)."),
+            "pattern_ids",
+            "whole",
+            (0,),
+            "Patterns; with ptuning the number of prompt tokens (default 1).",
             several=True,
             key="task.regime.patterns",
         ),
         _number(
-            *("alpha", 0.9999, "Weight of PET's loss with --lm_training.", f"{_METHOD}.alpha"),
+            "alpha",
+            0.9999,
+            "Weight of PET's loss with --lm_training.",
+            f"{_METHOD}.alpha",
             state="fixed",
-            decision="with --lm_training: alpha · PET + (1 - alpha) · MLM; without alpha the original's plain sum",
+            decision="with --lm_training the loss is alpha · PET + (1 - alpha) · MLM; if --alpha is not given, it is "
+            "the plain sum of both, as in the original",
         ),
         _number(
-            *(
-                "temperature",
-                2.0,
-                "Temperature of the soft labels with --arch_method distillation.",
-                "task.regime.temperature",
-            ),
+            "temperature",
+            2.0,
+            "Temperature of the soft labels with --arch_method distillation.",
+            "task.regime.temperature",
             state="fixed",
             decision="works with --arch_method distillation, which the original does not have; refused otherwise",
         ),
         Flag(
-            *("verbalizer_file", "text", None, "Not supported; causes an error."),
+            "verbalizer_file",
+            "text",
+            None,
+            "Not supported; causes an error.",
             state="refused",
             decision="put your own words in a task file: --task_name mine.yaml (`words:`)",
         ),
         Flag(
-            *("reduction", "text", "mean", "How to average the logits of teachers; wmean causes an error."),
+            "reduction",
+            "text",
+            "mean",
+            "How to average the logits of teachers; wmean causes an error.",
             choices=("wmean", "mean"),
             state="refused",
             decision="only mean is supported; wmean needs the accuracy before training, which is not measured",
         ),
         Flag(
-            *("decoding_strategy", "text", "default", "Order in which several masks are filled."),
+            "decoding_strategy",
+            "text",
+            "default",
+            "Order in which several masks are filled.",
             choices=("default", "ltr", "parallel"),
             key=f"{_METHOD}.decoding_strategy",
         ),
@@ -185,7 +205,9 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         ),
         _whole("test_examples", -1, "Maximum number of test examples with --eval_set test.", "task.test_examples"),
         _whole(
-            *("dev32_examples", -1, "Not supported; causes an error."),
+            "dev32_examples",
+            -1,
+            "Not supported; causes an error.",
             state="refused",
             decision="dev examples come from the labelled ones; use --split_ratio and --cv_k",
         ),
@@ -200,7 +222,10 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _whole("max_seq_length", 256, "Maximum number of tokens per text.", f"{_METHOD}.max_seq_length"),
         Flag("eval_set", "text", "dev", "Test on val.jsonl or on test.jsonl.", ("dev", "test"), key="task.test"),
         Flag(
-            *("aug_data_dir", "text", None, "File with further training examples."),
+            "aug_data_dir",
+            "text",
+            None,
+            "File with further training examples.",
             key="task.extra",
             state="fixed",
             decision="works with every --arch_method; without --relabel_aug_data the original failed",
@@ -209,19 +234,20 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     ),
     "Few-shot setting": (
         _number(
-            *(
-                "every_eval_ratio",
-                0.02,
-                "Share of the updates between two evaluations on dev.",
-                f"{_METHOD}.eval_ratios",
-            ),
+            "every_eval_ratio",
+            0.02,
+            "Share of the updates between two evaluations on dev.",
+            f"{_METHOD}.eval_ratios",
             state="fixed",
-            decision="refused if it is less than one update; the default 0.02 then means every update; the original "
-            "used the last weights",
+            decision="refused if it is less than one update, except for the default 0.02, which then means every "
+            "update; the original used the last weights",
         ),
         _whole("early_stop_epoch", 6, "Stop after this many evaluations without improvement.", f"{_METHOD}.patience"),
         Flag(
-            *("few_shot_setting", "text", "dev32_setting", "How the labelled examples are split."),
+            "few_shot_setting",
+            "text",
+            "dev32_setting",
+            "How the labelled examples are split.",
             choices=(*SETTINGS, *OWN_SETTINGS),
             key="task.splits.strategy",
             state="fixed",
@@ -233,12 +259,10 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     "ADAPET": (
         _number("adapet_mask_alpha", 0.105, "Maximum share of a text that is masked.", f"{_METHOD}.adapet_mask_alpha"),
         _number(
-            *(
-                "adapet_balance_alpha",
-                -1.0,
-                "Weight of the word loss; -1: plain sum.",
-                f"{_METHOD}.adapet_balance_alpha",
-            )
+            "adapet_balance_alpha",
+            -1.0,
+            "Weight of the loss of masked words; -1: plain sum of both losses.",
+            f"{_METHOD}.adapet_balance_alpha",
         ),
         _whole(
             "max_num_lbl_tok", 20, "Maximum number of tokens of a choice or referent.", f"{_METHOD}.max_num_lbl_tok"
@@ -257,11 +281,14 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     ),
     "P-tuning": (
         _number(
-            *("embedding_learning_rate", 1e-4, "Learning rate of the prompt."), key=f"{_METHOD}.embedding_learning_rate"
+            "embedding_learning_rate", 1e-4, "Learning rate of the prompt.", key=f"{_METHOD}.embedding_learning_rate"
         ),
         _switch("use_continuous_prompt", "Accepted without effect; use --method ptuning."),
         Flag(
-            *("prompt_encoder_head_type", "text", "raw", "Network that computes the prompt vectors."),
+            "prompt_encoder_head_type",
+            "text",
+            "raw",
+            "Network that computes the prompt vectors.",
             choices=("raw", "lstm", "mlp"),
             key=f"{_METHOD}.prompt_encoder_head_type",
         ),
@@ -294,7 +321,10 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _switch("stratify", "Give every label its share of train and dev.", key="task.splits.stratify"),
         _switch("grouped", "Keep passages, premises and questions together.", key="task.splits.grouped"),
         Flag(
-            *("keep", "text", "best", "Keep trained models in OUTPUT_DIR/lmassay/models: best weights or none."),
+            "keep",
+            "text",
+            "best",
+            "Keep trained models in OUTPUT_DIR/lmassay/models: best weights or none.",
             choices=("best", "none"),
             key="task.keep",
         ),

@@ -116,7 +116,7 @@ class AdapetLearner(Learner):
 
     Three mistakes of FewNLU are never reproduced: COPA and WSC can be trained in batches; padding has the tokenizer's
     id (FewNLU assumes 0); and tokens that two choices share are found by comparing tokens (FewNLU compares their
-    probabilities). As in the original, only the first word of a label counts if it has several.
+    probabilities). As in FewNLU, only the first word of a label counts if it has several.
     """
 
     def __init__(
@@ -498,7 +498,7 @@ def hide_words(
 def hidden_log_probabilities(net: Network, texts: Sequence[HiddenText]) -> torch.Tensor:
     """The log-probability of each hidden word, text by text.
 
-    As in the original, all tokens have token type 0 here, and padding gets no attention, even if it is inside a text.
+    As in FewNLU, all tokens have token type 0 here, and padding gets no attention, even if it is inside a text.
     """
     items = [EncodedItem(text.ids, [0] * len(text.ids)) for text in texts]
     batch = collate(items, net.pad_id, net.device)

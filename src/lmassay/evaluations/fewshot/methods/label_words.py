@@ -103,7 +103,7 @@ class LabelWordRule:
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
         """The example with as many masks as the longest word has tokens; for a causal network, as a prompt."""
         item = self._causal_item(example) if self.net.kind == "causal" else self._masked_item(example)
-        # ADAPET needs one text per label. As in the original, it is the label's first word.
+        # ADAPET needs one text per label. As in FewNLU, it is the label's first word.
         item.extra["texts"] = [words_of_label[0] for words_of_label in item.extra[_WORDS]]
         return item
 

@@ -84,8 +84,22 @@ def _selected_texts(strategy: Strategy) -> list[str]:
 # --- CSV --------------------------------------------------------------------------------------------------------------
 
 _COLUMNS = (
-    *("model", "method", "strategy", "k", "ratio", "task"),
-    *("criterion", "at_k", "metric", "value", "std", "low", "high", "n", "configuration", "note"),
+    "model",
+    "method",
+    "strategy",
+    "k",
+    "ratio",
+    "task",
+    "criterion",
+    "at_k",
+    "metric",
+    "value",
+    "std",
+    "low",
+    "high",
+    "n",
+    "configuration",
+    "note",
 )
 
 
