@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,6 +222,30 @@ def sigterm_as_it_was() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(autouse=True)
+def no_plugin_left_from_another_test() -> Iterator[None]:
+    """Files that a test loads register their plug-ins in this process; the next test may use the same names."""
+    registry = sys.modules.get("lmassay.plugins.registry")
+    if registry is None:
+        yield
+        registry = sys.modules.get("lmassay.plugins.registry")
+        contents: list[dict[Any, Any]] = [{}, {}, {}]
+    else:
+        contents = [table.copy() for table in _plugin_tables(registry)]
+        yield
+    if registry is None:
+        return
+    for table, content in zip(_plugin_tables(registry), contents, strict=True):
+        if table != content:
+            table.clear()
+            table.update(content)
+
+
+def _plugin_tables(registry: Any) -> list[dict[Any, Any]]:
+    root = registry._root
+    return [root._own, root._files, root._folders]
 
 
 @pytest.fixture(autouse=True)
