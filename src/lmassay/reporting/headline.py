@@ -12,7 +12,7 @@ from lmassay.contracts import Evaluation
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations, metric_of, variation_of, view_of
 from lmassay.plugins.hooks import call_hook, optional_instance_of
-from lmassay.reporting.variants import group_variants, pool, question_signature
+from lmassay.reporting.variants import group_variants, pool, question_signature, variant_of
 from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, compare_runs, with_false_discovery_rate
@@ -449,13 +449,17 @@ def differences_to_first_model(store: Store, shown_headlines: Sequence[Headline]
     """
     differences: list[ModelDifference] = []
     for evaluation in evaluations():
-        first: dict[tuple[str, str], Headline] = {}
+        bases: dict[tuple[str, str], list[Headline]] = {}
         for headline in shown_headlines:
             if headline.evaluation.name != evaluation.name:
                 continue
             # Only numbers of the same metric and the same question can be compared.
-            base = first.setdefault((headline.metric, question_signature(headline.records[0])), headline)
-            if base is headline or _model_identity(base) == _model_identity(headline):
+            bases_of_question = bases.setdefault((headline.metric, question_signature(headline.records[0])), [])
+            base = _first_with_shared_variant(headline, bases_of_question)
+            if base is None:
+                bases_of_question.append(headline)
+                continue
+            if _model_identity(base) == _model_identity(headline):
                 continue
             metric = headline.compared_by or headline.metric
             for base_side, side in _sides(store, base, headline):
@@ -467,6 +471,21 @@ def differences_to_first_model(store: Store, shown_headlines: Sequence[Headline]
     for difference, comparison in zip(differences, adjusted_comparisons, strict=True):
         adjusted.append(replace(difference, comparison=comparison))
     return adjusted
+
+
+def _first_with_shared_variant(headline: Headline, bases: Sequence[Headline]) -> Headline | None:
+    """Return the first of these headlines that has a variant in common with another one; None if there is none.
+
+    Most models are asked all variants of a question, such as all attacks, and have one headline. Stored outputs differ
+    from attack to attack, so each attack has a headline of its own.
+    """
+    if not variation_of(headline.records[0]).pooled:
+        return bases[0] if bases else None
+    variants = {variant_of(record) for record in headline.records}
+    for base in bases:
+        if not variants.isdisjoint(variant_of(record) for record in base.records):
+            return base
+    return None
 
 
 def _model_identity(headline: Headline) -> object:

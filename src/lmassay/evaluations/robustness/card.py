@@ -218,7 +218,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         scope=f"{attacked_inputs}, {counted(len(records), 'attack')}",
         details=further_values,
         meaning=_meaning(records[0], has_right_and_wrong),
-        limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.",
+        limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.".strip(),
         records=records,
         references=references,
         excluded=_NOT_ATTACKED,
@@ -245,9 +245,13 @@ def _meaning(record: RunRecord, has_right_and_wrong: bool) -> str:
 
 
 def _strength(records: Sequence[RunRecord]) -> str:
-    """How strong these attacks are: drawn at random, or searched for."""
-    searched = sum("search(" in str(record.depends_on.get("attack")) for record in records)
-    if searched == len(records):
+    """How strong these attacks are: drawn at random, or searched for; empty if they were read from files."""
+    attacks = [str(record.depends_on.get("attack")) for record in records]
+    if any(attack.startswith("file(") for attack in attacks):
+        # Nobody knows how the attacked inputs in a file were made.
+        return ""
+    searched = sum("search(" in attack for attack in attacks)
+    if searched == len(attacks):
         return "These attacks search for a weak spot among a few draws; others may find more."
     if searched:
         return "Some of these attacks are drawn at random, others search for a weak spot."

@@ -71,7 +71,8 @@ _CAPTION = (
 )
 _EXPLANATIONS = {
     "turned_wrong": "Right to wrong: the share of right answers that turn wrong; unchanged inputs are not counted.",
-    "unchanged": "Unchanged: the share of inputs that the attack left unchanged.",
+    "unchanged": "Unchanged: the share of inputs that the attack left unchanged. Success and the "
+    "similarities include them; the headline leaves them out.",
     "cut_off": "Cut off: the share of inputs with an output that ended at the token limit.",
 }
 
