@@ -62,7 +62,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         if len(runs_by_data) > 1:
             blocks.append(Heading(f"Data: {_data_title(data, list(runs_by_data))}"))
         blocks += _data_blocks(store, prompt_families(runs_on_data))
-    # The comparisons of this section replace the general ones, hence `compared=()`.
+    # `compared=()` leaves out the general comparisons of a report, because this section has its own.
     return Section(blocks, answers.examples(prompt_families(runs)), compared=())
 
 
