@@ -75,10 +75,10 @@ def render(comparison: RunComparison) -> str:
         changed.append(_read_changed(comparison, base, new))
     sections = []
     if comparison.verdict:
-        sections.append(_PageSection("Verdict", _verdict(comparison.verdict, comparison)))
-    sections.append(_PageSection("What is compared", _runs(comparison)))
-    sections.append(_PageSection("Differences", _differences(comparison)))
-    sections.append(_PageSection("Changed scores", _flips(comparison, changed), folds=True))
+        sections.append(_PageSection("Verdict", _verdict_blocks(comparison.verdict, comparison)))
+    sections.append(_PageSection("What is compared", _run_blocks(comparison)))
+    sections.append(_PageSection("Differences", _difference_blocks(comparison)))
+    sections.append(_PageSection("Changed scores", _flip_blocks(comparison, changed), folds=True))
     reproduced: list[tuple[RunRecord, str]] = []
     for run in (*comparison.bases, *comparison.others):
         record = run.side.record
@@ -149,7 +149,8 @@ def _changed_rows(comparison: RunComparison, changed: Sequence[ChangedExamples])
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def _verdict(verdict: GateVerdict, comparison: RunComparison) -> list[Block]:
+def _verdict_blocks(verdict: GateVerdict, comparison: RunComparison) -> list[Block]:
+    """Return the verdict of the gate, how it was reached, and the verdict on each condition."""
     blocks: list[Block] = [Note(f"The gate says: {verdict.state}.")]
     if verdict.refused:
         blocks.append(Note(f"It cannot judge: {verdict.refused}."))
@@ -174,7 +175,8 @@ def _verdict(verdict: GateVerdict, comparison: RunComparison) -> list[Block]:
     return blocks
 
 
-def _runs(comparison: RunComparison) -> list[Block]:
+def _run_blocks(comparison: RunComparison) -> list[Block]:
+    """Return a table of the compared runs, and the warnings about the comparison."""
     runs = [("base", run) for run in comparison.bases]
     runs += [("new", run) for run in comparison.others]
     rows = []
@@ -204,7 +206,8 @@ def _runs(comparison: RunComparison) -> list[Block]:
     return blocks
 
 
-def _differences(comparison: RunComparison) -> list[Block]:
+def _difference_blocks(comparison: RunComparison) -> list[Block]:
+    """Return the differences between the means of base and new runs, as a table and as figures."""
     has_several_runs = len(comparison.others) > 1
     adjustment = comparison.adjustment
     rows = []
@@ -247,7 +250,7 @@ def _differences(comparison: RunComparison) -> list[Block]:
         caption += f" FDR: {adjustment}."
     number_headers.append("pairs")
     # A metric such as a perplexity would squeeze all others on a shared axis.
-    figures = [_figure(comparison, rows_of_figure) for rows_of_figure in on_one_scale(comparison.rows)]
+    figures = [_difference_figure(comparison, rows_of_figure) for rows_of_figure in on_one_scale(comparison.rows)]
     return [
         Table(caption, [header_row(text_headers, number_headers)], [Body(rows)]),
         Figures(figures, "middle"),
@@ -267,7 +270,8 @@ def _pair_notes(row: Comparison) -> list[str]:
     return notes
 
 
-def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
+def _difference_figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
+    """Return a figure of differences that fit on one axis."""
     has_several_runs = len(comparison.others) > 1
     higher_run = "the new run" if has_several_runs else comparison.others[0].title
     chart_rows = []
@@ -290,7 +294,8 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
     return Figure.of(chart, caption)
 
 
-def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
+def _flip_blocks(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
+    """Return how many scores of examples fell, rose or stayed the same, and the first changes."""
     if not comparison.flips:
         return [Note("The runs have no score that can be compared example by example.")]
     has_several_runs = len(comparison.others) > 1
@@ -399,7 +404,7 @@ def difference_chart(rows: Sequence[DifferenceRow], x_title: str, description: s
     values = [0.0]
     marks: list[Mark] = []
     for position, row in enumerate(rows):
-        marks.append(_marks(row, position))
+        marks.append(_difference_mark(row, position))
         comparison = row.comparison
         for value in (comparison.difference, comparison.low, comparison.high):
             if value is not None:
@@ -409,7 +414,8 @@ def difference_chart(rows: Sequence[DifferenceRow], x_title: str, description: s
     return Chart(description, [Panel(y=categories, x=axis, marks=marks)], width=380)
 
 
-def _marks(row: DifferenceRow, position: int) -> Group:
+def _difference_mark(row: DifferenceRow, position: int) -> Group:
+    """Return the dot and the interval of a difference, with their tooltip."""
     comparison = row.comparison
     title = f"{row.label}: {comparison.difference:+z.4f}"
     marks: list[Mark] = []

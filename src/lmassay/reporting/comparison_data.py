@@ -59,8 +59,10 @@ Pair = tuple[ComparedRun, ComparedRun]
 class RunComparison:
     """The result of comparing pairs of runs.
 
-    All pairs may share one base run, or each has its own. ``groups`` selects the examples that are compared, such as
-    ``{"category": "Age"}``; empty for all of them.
+    All pairs may share one base run, or each has its own. ``rows`` are the differences, one for each pair and metric,
+    and ``flips`` the examples whose scores changed. ``caveats`` are warnings about the comparison. ``groups`` selects
+    the examples that are compared, such as ``{"category": "Age"}``; empty for all of them. ``verdict`` is that of the
+    gate.
     """
 
     pairs: Sequence[Pair]
@@ -71,7 +73,7 @@ class RunComparison:
     alpha: float = ALPHA
     verdict: GateVerdict | None = None
     standings: Sequence[Standing] = ()
-    """All runs against the best one, by metric; empty for two runs, or where each run has its own base."""
+    """All runs compared with the best one, by metric; empty for two runs, or if the runs have different bases."""
 
     @property
     def bases(self) -> Sequence[ComparedRun]:
@@ -88,24 +90,24 @@ class RunComparison:
 
     @property
     def base_title(self) -> str:
-        """The title of the base run; a general one if there are several."""
+        """The title of the base run, or "the base run" if there are several."""
         if len(self.bases) == 1:
             return self.bases[0].title
         return "the base run"
 
     @property
     def part(self) -> str:
-        """Which examples are compared; empty for all."""
+        """A text that says which examples are compared; empty for all."""
         return part_text(self.groups)
 
     @property
     def pairing(self) -> str:
-        """What is paired, and which units are taken as independent."""
+        """A text that says what is paired, and which units are treated as independent."""
         return pairing_of([(base.side, new.side) for base, new in self.pairs], self.rows)
 
     @property
     def adjustment(self) -> str:
-        """What adjusted p-values are adjusted for; empty if a single p-value needs no adjustment."""
+        """A text that says what p-values are adjusted for; empty for a single p-value, which needs no adjustment."""
         return adjustment_text(self.rows)
 
     @property

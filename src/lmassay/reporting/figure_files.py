@@ -125,7 +125,9 @@ def figure_writer(
             raise
         warn(NO_OUTLINES)
         return None
-    texts = [text for drawing in drawings for text in texts_in(drawing)]
+    texts: list[str] = []
+    for drawing in drawings:
+        texts += texts_in(drawing)
     missing = writer.missing_characters(texts)
     if missing:
         warn(missing_font_message(missing))

@@ -32,10 +32,16 @@ def with_outlines(drawing: Drawing, writer: ImageWriter) -> Drawing:
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", XLINK)
     root = ET.fromstring(drawing.text)  # noqa: S314 - we drew it
-    parents = {child: parent for parent in root.iter() for child in parent}
+    parents: dict[ET.Element, ET.Element] = {}
+    for parent in root.iter():
+        for child in parent:
+            parents[child] = parent
     texts = list(root.iter(f"{{{SVG}}}text"))
     lines_by_text = [list(_lines(text)) for text in texts]
-    all_lines = [placed.line for lines in lines_by_text for placed in lines]
+    # All lines are outlined in one call, because each call runs the typesetting program.
+    all_lines: list[TextLine] = []
+    for lines in lines_by_text:
+        all_lines += [placed.line for placed in lines]
     outlines = iter(writer.outlines(all_lines))
     definitions = ET.Element(f"{{{SVG}}}defs")
     defined: set[str] = set()
@@ -52,7 +58,10 @@ def with_outlines(drawing: Drawing, writer: ImageWriter) -> Drawing:
 def texts_in(drawing: Drawing) -> list[str]:
     """Return all lines of text in a drawing."""
     root = ET.fromstring(drawing.text)  # noqa: S314 - we drew it
-    return [placed.line.text for text in root.iter(f"{{{SVG}}}text") for placed in _lines(text)]
+    lines: list[str] = []
+    for text in root.iter(f"{{{SVG}}}text"):
+        lines += [placed.line.text for placed in _lines(text)]
+    return lines
 
 
 def _lines(text: ET.Element) -> Iterator[_PlacedLine]:

@@ -462,8 +462,8 @@ def differences_to_first_model(store: Store, shown_headlines: Sequence[Headline]
             if _model_identity(base) == _model_identity(headline):
                 continue
             metric = headline.compared_by or headline.metric
-            for base_side, side in _sides(store, base, headline):
-                for comparison in _compared(base_side, side, metric):
+            for base_side, side in _pairs_of_sides(store, base, headline):
+                for comparison in _compare(base_side, side, metric):
                     differences.append(ModelDifference(base, headline, comparison))
     # Adjusted over all evaluations together, because the card shows them in one table.
     adjusted_comparisons = with_false_discovery_rate([difference.comparison for difference in differences])
@@ -493,7 +493,7 @@ def _model_identity(headline: Headline) -> object:
     return headline.records[0].depends_on.get("model")
 
 
-def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, Side]]:
+def _pairs_of_sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, Side]]:
     """Yield the pairs of sides to compare: all runs of both models pooled, or one pair of runs for each question."""
     if variation_of(base.records[0]).pooled:
         yield (
@@ -513,7 +513,8 @@ def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, 
             yield base_side, new_side
 
 
-def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
+def _compare(base: Side, other: Side, metric: str) -> list[Comparison]:
+    """Compare two sides by a metric; the list is empty if they have no example in common."""
     try:
         return compare_runs(base, [other], [metric])
     except UserError:

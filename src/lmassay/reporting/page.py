@@ -106,7 +106,7 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
             heading=heading,
             subject=_subject(subjects, models, is_card=is_card),
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            about=_about(store, labelled.records),
+            about=_counts_and_days(store, labelled.records),
             about_data=card_data_text(labelled.records) if is_card else "",
             summary=_summary(store, labelled, titles, tiles, below_tiles, layout, is_card=is_card),
             links=_links(sections, unit if examples else ""),
@@ -142,7 +142,7 @@ def _subject(subjects: Sequence[str], models: Sequence[str], *, is_card: bool) -
     return f"{enumerated(subjects, _MAX_NAMES)} of {enumerated(named_models, _MAX_NAMES)}"
 
 
-def _about(store: Store, records: Sequence[RunRecord]) -> str:
+def _counts_and_days(store: Store, records: Sequence[RunRecord]) -> str:
     """Return how many runs and examples the page covers, and the days on which the runs were started."""
     counts: dict[str, int] = {}
     for record in records:

@@ -28,6 +28,8 @@ from lmassay.types.wording import enumerated
 TIE_MARK = "†"
 DEFAULT_DIGITS = 3
 _COLUMNS = ("row", "column", "metric", "group", "run", "value", "low", "high", "n", "mark")
+Place = tuple[str, tuple[str, ...]]
+"""The row of a cell and the header of its column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,12 @@ class RunTable:
     rows: Sequence[str]
     columns: Sequence[tuple[str, ...]]
     """The header of each column: its value, and the metric if there are several."""
-    entries: Mapping[tuple[str, tuple[str, ...]], _Entry]
-    marks: Mapping[tuple[str, tuple[str, ...]], Mark]
+    entries: Mapping[Place, _Entry]
+    marks: Mapping[Place, Mark]
     """``best``: significantly better than all others. ``tie``: the best, or not significantly different from it."""
     notes: Sequence[str] = field(default_factory=list)
     all_tie: bool = False
-    """Whether no tested number differs significantly from the best. Then a note says so, and no number has a mark."""
+    """Whether all numbers that were tested against each other are tied. Then a note says so instead of marks."""
 
     def text(self, row: str, column: tuple[str, ...], *, bold: str = "") -> str:
         """Return the text of a cell; ``bold`` is put around the best number, for output without bold letters."""
@@ -171,8 +173,8 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
 
 
 def _all_tie(
-    entries: Mapping[tuple[str, tuple[str, ...]], _Entry],
-    marks: Mapping[tuple[str, tuple[str, ...]], Mark],
+    entries: Mapping[Place, _Entry],
+    marks: Mapping[Place, Mark],
     competition_of: Callable[[_Entry], Hashable],
 ) -> bool:
     """Return whether any numbers were tested, and all numbers that were tested against each other are tied."""
@@ -189,7 +191,7 @@ def _all_tie(
 
 def best_marks(store: Store, results: Sequence[tuple[RunRecord, Result]]) -> tuple[dict[str, Mark], list[str]]:
     """Return the marks of runs that are compared in one metric, by run id, and notes on what could not be compared."""
-    entries: dict[tuple[str, tuple[str, ...]], _Entry] = {}
+    entries: dict[Place, _Entry] = {}
     for record, result in results:
         entries[record.id, (result.metric,)] = _Entry(record.id, (result.metric,), record, result)
     marks, notes = _Marks(store, ALPHA).of(entries, lambda entry: entry.column)
@@ -245,14 +247,12 @@ def _metrics(records: Sequence[RunRecord], layout: TableLayout, columns: Axis) -
     return default if columns.key == METRIC else default[:1]
 
 
-def _entries(
-    records: Sequence[RunRecord], metrics: Sequence[str], rows: Axis, columns: Axis
-) -> dict[tuple[str, tuple[str, ...]], _Entry]:
+def _entries(records: Sequence[RunRecord], metrics: Sequence[str], rows: Axis, columns: Axis) -> dict[Place, _Entry]:
     groups = rows.groups or columns.groups or (OVERALL,)
     if rows.groups and columns.groups:
         raise UserError("--rows and --columns are both groups of examples; use a group for one of them only")
     has_metric_in_header = len(metrics) > 1 and METRIC not in (rows.key, columns.key)
-    entries: dict[tuple[str, tuple[str, ...]], _Entry] = {}
+    entries: dict[Place, _Entry] = {}
     for record in records:
         for group in groups:
             for metric in metrics:
@@ -315,7 +315,7 @@ def _competition(records: Sequence[RunRecord], rows: Axis, columns: Axis) -> _Co
     return _Competition(text, same_column_and_others)
 
 
-def _n_text(entries: Mapping[tuple[str, tuple[str, ...]], _Entry]) -> str:
+def _n_text(entries: Mapping[Place, _Entry]) -> str:
     sizes = [entry.result.n for entry in entries.values()]
     if min(sizes) == max(sizes):
         return f"n = {sizes[0]:,} in every cell."
@@ -333,15 +333,15 @@ class _Marks:
         self._not_means: dict[str, None] = {}
 
     def of(
-        self, entries: Mapping[tuple[str, tuple[str, ...]], _Entry], competition_of: Callable[[_Entry], Hashable]
-    ) -> tuple[dict[tuple[str, tuple[str, ...]], Mark], list[str]]:
+        self, entries: Mapping[Place, _Entry], competition_of: Callable[[_Entry], Hashable]
+    ) -> tuple[dict[Place, Mark], list[str]]:
         """Return the marks of cells, and notes on what could not be compared."""
         competitions: dict[object, list[_Entry]] = {}
         for entry in entries.values():
             # If groups of examples are the rows, a column has results of several groups; only equal groups compete.
             key = (competition_of(entry), entry.result.metric, entry.result.group)
             competitions.setdefault(key, []).append(entry)
-        marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
+        marks: dict[Place, Mark] = {}
         for competitors in competitions.values():
             mark_of_run = self._marks_of_runs(competitors)
             for entry in competitors:

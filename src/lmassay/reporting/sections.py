@@ -50,10 +50,10 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
         return results_section(store, records)
     # A task that extends a shipped task keeps the section of its evaluation, followed by a table of the metrics it
     # adds.
-    return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
+    return replace(section, blocks=[*section.blocks, *_further_metrics_table(records)])
 
 
-def _further_metrics(records: Sequence[RunRecord]) -> list[Block]:
+def _further_metrics_table(records: Sequence[RunRecord]) -> list[Block]:
     """Return a table of the metrics that a task adds to those of its evaluation, which the section does not show."""
     metrics: dict[str, None] = {}
     for record in records:

@@ -70,7 +70,7 @@ def overview_tiles(
         tiles += _tiles(evaluation, shown_headlines, inapplicable, failed, order)
     below = _blocks_below(store, records, shown_headlines)
     if names_unfinished:
-        below += _unfinished(shown_headlines)
+        below += _unfinished_note(shown_headlines)
     return tiles, below
 
 
@@ -115,7 +115,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         blocks.append(Note(text))
     blocks += _reference_tables(shown_headlines)
     blocks += _blocks_below(store, records, shown_headlines)
-    blocks += _unfinished(shown_headlines)
+    blocks += _unfinished_note(shown_headlines)
     return blocks
 
 
@@ -370,7 +370,7 @@ def _blocks_below(store: Store, records: Sequence[RunRecord], shown_headlines: S
     return [
         *_mark_notes(records, shown_headlines),
         *_distinguishable_note(shown_headlines),
-        *_differences(store, shown_headlines),
+        *_difference_table(store, shown_headlines),
     ]
 
 
@@ -403,7 +403,7 @@ def _mark_notes(records: Sequence[RunRecord], shown_headlines: Sequence[Headline
     return notes
 
 
-def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Block]:
+def _difference_table(store: Store, shown_headlines: Sequence[Headline]) -> list[Block]:
     """Return a table that compares each further model with the first one."""
     differences = differences_to_first_model(store, shown_headlines)
     if not differences:
@@ -441,7 +441,7 @@ def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Bloc
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 
 
-def _unfinished(shown_headlines: Sequence[Headline]) -> list[Block]:
+def _unfinished_note(shown_headlines: Sequence[Headline]) -> list[Block]:
     """Return a note that names the incomplete runs; nothing if all are complete."""
     messages = []
     for headline in shown_headlines:

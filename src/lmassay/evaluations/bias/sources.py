@@ -69,7 +69,7 @@ def read_control_questions(control: DataSpec | Literal[True], data: DataSpec, ba
     if control is True:
         if not has_control_questions(data, base):
             raise DataError(
-                "task.control: only published data sets such as mbbq bring control questions; name a file with yours"
+                "task.control: only published data sets such as mbbq include control questions; name your own file"
             )
         dataset = read_dataset(data, base, CONTROL)
     else:

@@ -9,15 +9,23 @@ from markupsafe import Markup
 
 from lmassay.reporting.chart import elements
 from lmassay.reporting.chart.axes import Axis, CategoryAxis, Tick
-from lmassay.reporting.chart.edges import CategoryEdge, CategoryRows, Edge, NumericEdge, edge_of, fitting_ticks, rows_of
+from lmassay.reporting.chart.edges import (
+    CategoryEdge,
+    CategoryRows,
+    Edge,
+    NumericEdge,
+    edge_of,
+    fitting_ticks,
+    lay_out_rows,
+)
 from lmassay.reporting.chart.elements import Anchor
 from lmassay.reporting.chart.layout import (
     LABEL_GAP,
     TITLE_GAP,
     GridColumn,
     GridSlot,
-    columns_of,
-    slots_of,
+    divide_width,
+    place_panels,
     y_title,
 )
 from lmassay.reporting.chart.marks import Mark
@@ -45,8 +53,8 @@ class DrawnPanels:
 
 def draw_panels(panels: Sequence[Panel | None], columns: int, left: float, top: float, width: float) -> DrawnPanels:
     """Draw panels row by row; None leaves a cell of the grid empty."""
-    slots = slots_of(panels, columns)
-    grid = columns_of(slots, columns, left, width)
+    slots = place_panels(panels, columns)
+    grid = divide_width(slots, columns, left, width)
     parts: list[Markup] = []
     bottom = top
     for row in sorted({slot.row for slot in slots}):
@@ -168,7 +176,7 @@ class PlacedPanel:
         else:
             start = self.column.plot.start
             end = end_of_labels
-        return rows_of(axis, Span(start, end), plot_top)
+        return lay_out_rows(axis, Span(start, end), plot_top)
 
     # --- drawing ---
 
@@ -270,6 +278,7 @@ class PlacedPanel:
         return elements.text(block, x, baseline, style, "middle")
 
     def _draw_notes(self, plot: Span, y: Placement) -> Markup:
+        """Draw the notes to the right of the plot, moved apart if they would overlap."""
         # From top to bottom, so that notes that would overlap can be moved apart.
         notes = sorted(self.panel.notes, key=lambda note: y(note.y))
         middles = _moved_apart([y(note.y) for note in notes], plot)
@@ -281,6 +290,7 @@ class PlacedPanel:
         return elements.join(parts)
 
     def _draw_y_labels(self, plot: Span, y: Placement, rows: CategoryRows | None) -> Markup:
+        """Draw the labels of the y axis (of its categories or ticks) and its title."""
         parts = []
         start_of_labels = self.column.plot.start
         if rows is not None:
@@ -304,6 +314,7 @@ def _placement(edge: Edge, plot: Span) -> Placement:
 
 
 def _is_tall(panel: Panel) -> bool:
+    """Return whether the categories of the y axis together are higher than the screen of a phone."""
     if not isinstance(panel.y, CategoryAxis):
         return False
     lanes = sum(category.lanes for category in panel.y.categories)

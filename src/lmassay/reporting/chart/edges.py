@@ -294,7 +294,7 @@ class CategoryRows:
         return elements.join(parts)
 
 
-def rows_of(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
+def lay_out_rows(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
     """Lay out the categories of a y axis from ``top`` downwards; labels and notes fill the width of ``labels``."""
     title = fit(axis.title, labels.length)
     notes = [fit(category.note, labels.length / 2) for category in axis.categories]

@@ -47,7 +47,7 @@ class GridColumn:
     cell: Span
 
 
-def slots_of(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]:
+def place_panels(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]:
     """Place panels row by row; None leaves a cell of the grid empty."""
     present: dict[tuple[int, int], Panel] = {}
     for position, panel in enumerate(panels):
@@ -69,7 +69,7 @@ def slots_of(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]:
     return slots
 
 
-def columns_of(slots: Sequence[GridSlot], count: int, left: float, width: float) -> list[GridColumn]:
+def divide_width(slots: Sequence[GridSlot], count: int, left: float, width: float) -> list[GridColumn]:
     """Divide the width among the columns. The last one ends beyond ``left + width`` if there is too little room."""
     cell_width = (width - _COLUMN_GAP * (count - 1)) / count
     needs = []

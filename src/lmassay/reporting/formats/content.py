@@ -73,7 +73,7 @@ def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | N
     if damaged:
         report.append(Chapter(DAMAGED_RUNS, damage_notes(damaged)))
     if records:
-        report.append(Chapter("Runs", list(_runs(labelled.records))))
+        report.append(Chapter("Runs", list(_run_notes(labelled.records))))
     return report
 
 
@@ -147,14 +147,15 @@ def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section)
         yield Note(f"{counted(len(without_results), 'run')} have no results ({'; '.join(parts)}).")
     if not section.lists_errors:
         for record in records:
-            yield from _errors(store, record)
+            yield from _error_blocks(store, record)
     for record in records:
         reasons = unscored_text(store.unscored_reasons(record))
         if reasons:
             yield Note(f"Unscored {record.unit}s of {record.title}: {reasons}.")
 
 
-def _errors(store: Store, record: RunRecord) -> Iterator[Block]:
+def _error_blocks(store: Store, record: RunRecord) -> Iterator[Block]:
+    """Yield the error messages of a run, each with how often it occurred."""
     errors = store.errors(record.id)
     if errors:
         yield Heading(f"Errors of {record.title}", is_open=True)
@@ -223,7 +224,8 @@ def _share_scores(scored_ids: Mapping[str, set[str]], other: Side) -> bool:
     return False
 
 
-def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
+def _run_notes(records: Sequence[RunRecord]) -> Iterator[Note]:
+    """Yield a sentence about each run, with its signature and its command."""
     yield Note("Each run with its signature, which names everything its numbers depend on, and with its command.")
     for record in records:
         command = started_by(record)

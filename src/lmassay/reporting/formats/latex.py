@@ -128,7 +128,9 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
         case Heading():
             yield rf"\subsection*{{{escape(block.text)}}}"
         case Folded():
-            inner = [text for part in block.blocks for text in _block(part, pictures)]
+            inner: list[str] = []
+            for part in block.blocks:
+                inner += _block(part, pictures)
             if inner:
                 yield rf"\subsubsection*{{{escape(block.summary)}}}"
                 yield from inner

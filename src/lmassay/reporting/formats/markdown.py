@@ -92,7 +92,9 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
         case Heading():
             yield f"### {escape(block.text)}"
         case Folded():
-            inner = [text for part in block.blocks for text in _block(part, pictures)]
+            inner: list[str] = []
+            for part in block.blocks:
+                inner += _block(part, pictures)
             if inner:
                 yield f"<details><summary>{html.escape(' '.join(block.summary.split()))}</summary>"
                 yield from inner

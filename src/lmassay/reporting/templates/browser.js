@@ -138,9 +138,11 @@ class Browser {
     this.sort = column ? { column, down: wanted.has("down") } : UNSORTED;
     this.refresh();
     const { id, run } = this.data.columns;
-    const place = this.view.findIndex(
-      (row) => this.data.strings[id[row]] === wanted.get("row") && (!wanted.has("in") || this.data.strings[run[row]] === wanted.get("in")),
-    );
+    const isWanted = (row) => {
+      if (this.data.strings[id[row]] !== wanted.get("row")) return false;
+      return !wanted.has("in") || this.data.strings[run[row]] === wanted.get("in");
+    };
+    const place = this.view.findIndex(isWanted);
     if (place >= 0) this.choose(place, false, false);
     else this.close();
   }
@@ -345,7 +347,16 @@ class Browser {
     const page = Math.max(1, Math.floor(this.scroller.clientHeight / this.height) - 2);
     const now = this.cursor;
     const last = this.view.length - 1;
-    const moves = { ArrowDown: now + 1, j: now + 1, ArrowUp: now - 1, k: now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: last };
+    const moves = {
+      ArrowDown: now + 1,
+      j: now + 1,
+      ArrowUp: now - 1,
+      k: now - 1,
+      PageDown: now + page,
+      PageUp: now - page,
+      Home: 0,
+      End: last,
+    };
     const to = moves[event.key];
     if (event.key === "Escape" && this.chosen >= 0) {
       this.close();
@@ -419,8 +430,11 @@ class Browser {
     for (let i = 0; i < texts[row].length; i += 2) named.set(names[texts[row][i]], this.text(texts[row][i + 1]));
     const compared = new Map((this.data.keys.get(columns.task[row]) ?? []).filter(([, other]) => other));
     for (const [name, text] of named) add(name, text, name === "error" ? "error" : "", named.get(compared.get(name)));
-    const within = groups.filter((group) => group.values[row] >= 0).map((group) => `${group.name}: ${this.text(group.values[row])}`);
-    if (within.length) add("groups", visible(within.join("\n")), "numbers");
+    const labels = [];
+    for (const group of groups) {
+      if (group.values[row] >= 0) labels.push(`${group.name}: ${this.text(group.values[row])}`);
+    }
+    if (labels.length) add("groups", visible(labels.join("\n")), "numbers");
     const title = make("h3");
     mark(title, this.text(columns.id[row]), searched);
     const about = [columns.task, columns.run, columns.state].map((column) => this.text(column[row])).join(" · ");
@@ -454,7 +468,10 @@ function appendChanged(element, words) {
   for (const [word, changed] of words) element.append(changed ? make("b", word, "changed") : word);
 }
 
-const isTyping = ({ target, ctrlKey, metaKey, altKey }) => ctrlKey || metaKey || altKey || target.matches?.("input, select, textarea, [contenteditable]");
+// Whether a key press is meant for a field or for the web browser itself, and not for the page.
+function isTyping({ target, ctrlKey, metaKey, altKey }) {
+  return ctrlKey || metaKey || altKey || target.matches?.("input, select, textarea, [contenteditable]");
+}
 
 // Reserves space for the table and controls at once, so that nothing moves when they appear.
 function makeRoom(root, wanted) {
@@ -501,6 +518,9 @@ document.addEventListener("keydown", (event) => {
   root.scrollIntoView({ block: "nearest" });
   const search = root.querySelector("[name=search]");
   // While the examples are loading, the search field is hidden and cannot have the focus, so try again later.
-  const focus = () => (root.classList.contains("waiting") || !root.dataset.ready ? setTimeout(focus, 50) : search.focus());
+  const focus = () => {
+    if (root.classList.contains("waiting") || !root.dataset.ready) setTimeout(focus, 50);
+    else search.focus();
+  };
   focus();
 });

@@ -50,7 +50,8 @@ class Filters {
       const control = this.controls[name];
       if (name === "search") control.value = parameters.get(name) ?? "";
       else {
-        const option = [...control.options].find((o) => o.value !== "" && this.textOf(name, o.value) === parameters.get(name));
+        const isWanted = ({ value }) => value !== "" && this.textOf(name, value) === parameters.get(name);
+        const option = [...control.options].find(isWanted);
         if (option) control.value = option.value;
         else if (name !== "task" || parameters.get(name) === "") control.value = "";
         this.follow(name === "state" ? "" : name);
@@ -96,9 +97,13 @@ class Filters {
     const { kind: select, value } = this.controls;
     const { task, run, kind: before } = this.wanted;
     const rows = this.rows({ task, run });
-    const useful = this.kinds.filter((group) => new Set(group.values.filter((label, row) => rows[row] && label >= 0)).size > 1);
+    const useful = this.kinds.filter((group) => {
+      const labels = group.values.filter((label, row) => rows[row] && label >= 0);
+      return new Set(labels).size > 1;
+    });
     const numbers = useful.map((group) => String(this.data.groups.indexOf(group)));
-    select.replaceChildren(new Option("any", ""), ...useful.map((group, place) => new Option(visible(group.name), numbers[place])));
+    const options = useful.map((group, place) => new Option(visible(group.name), numbers[place]));
+    select.replaceChildren(new Option("any", ""), ...options);
     select.value = numbers.includes(before) ? before : "";
     select.closest("label").hidden = !useful.length;
     const chosen = select.value !== "";
@@ -111,9 +116,13 @@ class Filters {
   rows({ task = "", run = "", state = "", kind = "", value = "", search = "" } = this.wanted) {
     const rows = new Uint8Array(this.data.size).fill(1);
     const keep = (column, wanted) => {
-      for (let row = 0; row < rows.length; row++) if (column[row] !== wanted) rows[row] = 0;
+      for (let row = 0; row < rows.length; row++) {
+        if (column[row] !== wanted) rows[row] = 0;
+      }
     };
-    for (const [name, wanted] of Object.entries({ task, run, state })) if (wanted !== "") keep(this.data.columns[name], Number(wanted));
+    for (const [name, wanted] of Object.entries({ task, run, state })) {
+      if (wanted !== "") keep(this.data.columns[name], Number(wanted));
+    }
     if (kind !== "" && value !== "") keep(this.data.groups[Number(kind)].values, Number(value));
     for (const term of terms(search)) {
       const hits = this.containing(term);

@@ -5,10 +5,16 @@ const pause = () => new Promise((resolve) => setTimeout(resolve));
 // Safari has no requestIdleCallback.
 const whenIdle = (work) => (window.requestIdleCallback ? requestIdleCallback(work) : setTimeout(work, 500));
 const counted = new Intl.NumberFormat("en").format;
-const rounded = (value) => (Number.isNaN(value) ? "" : Number.isInteger(value) ? String(value).replace("-", "−") : value.toFixed(4).replace("-", "−"));
 const searchable = (text) => text.normalize("NFC").toLowerCase();
 // Control characters are invisible, so they are replaced by the symbols for them (U+2400 and after).
 const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)));
+
+// A score as text: a whole number as it is, any other number with four decimals, and with a true minus sign.
+function rounded(value) {
+  if (Number.isNaN(value)) return "";
+  const text = Number.isInteger(value) ? String(value) : value.toFixed(4);
+  return text.replace("-", "−");
+}
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -21,7 +27,11 @@ function make(tag, text, name) {
 function breakable(name) {
   const shown = make("div");
   shown.title = name;
-  name.split(/(?<=[\p{L}\p{N}][_/:=])(?=[\p{L}\p{N}])/u).forEach((part, at) => shown.append(...(at ? [make("wbr"), part] : [part])));
+  const parts = name.split(/(?<=[\p{L}\p{N}][_/:=])(?=[\p{L}\p{N}])/u);
+  parts.forEach((part, at) => {
+    if (at > 0) shown.append(make("wbr"));
+    shown.append(part);
+  });
   return shown;
 }
 
@@ -78,7 +88,10 @@ function parts(texts, columns, groups) {
 }
 
 // Whether the full name of a text is a form of a name: "answer (length)" and "answer 1 of 3" are forms of "answer".
-const isNamed = (fullName, name) => fullName === name || fullName.startsWith(`${name} (`) || (fullName.startsWith(name) && /^ \d+ of \d+$/.test(fullName.slice(name.length)));
+function isNamed(fullName, name) {
+  if (fullName === name || fullName.startsWith(`${name} (`)) return true;
+  return fullName.startsWith(name) && /^ \d+ of \d+$/.test(fullName.slice(name.length));
+}
 
 // Returns the text with this name for each row, or -1; with a task, only for the rows of that task.
 function textsNamed(data, name, task = -1) {
@@ -173,14 +186,22 @@ function ordered(data, { values: column, skip }) {
 function ranks(data, column, skip) {
   const values = [...new Set(column)].filter((value) => value >= 0);
   const padded = (text, from) => text.slice(from, from + 60).replace(/\d+/g, (digits) => digits.padStart(10, "0"));
-  // Sorting strings without a comparison function is several times as fast.
-  const keys = values.map((value) => `${padded(data.searchStrings[value], skip?.get(value) ?? 0)}\u0001${value}`).sort();
-  const rank = new Map(keys.map((key, place) => [Number(key.slice(key.lastIndexOf("\u0001") + 1)), place]));
+  // Sorting strings without a comparison function is several times as fast. So each key is a text followed by its number.
+  const keyOf = (value) => `${padded(data.searchStrings[value], skip?.get(value) ?? 0)}\u0001${value}`;
+  const keys = values.map(keyOf).sort();
+  const rank = new Map();
+  keys.forEach((key, place) => {
+    const value = Number(key.slice(key.lastIndexOf("\u0001") + 1));
+    rank.set(value, place);
+  });
   return Float64Array.from(column, (value) => (value < 0 ? NaN : rank.get(value)));
 }
 
 // The words of a query, and phrases "in quotes"; a row must contain all of them.
-const terms = (query) => [...query.matchAll(/"([^"]+)"?|([^\s"]+)/g)].map((match) => searchable(match[1] || match[2]));
+function terms(query) {
+  const matches = query.matchAll(/"([^"]+)"?|([^\s"]+)/g);
+  return [...matches].map((match) => searchable(match[1] || match[2]));
+}
 
 // Returns 1 for each row in which a term occurs, otherwise 0.
 function containing(data, term) {
@@ -198,15 +219,20 @@ function mark(element, text, searched) {
   const low = text.toLowerCase();
   // In a few languages, a letter becomes longer in lower case, and positions no longer match.
   const usable = low.length === text.length ? searched : [];
-  const next = (from) => {
-    const hits = usable.map((term) => [low.indexOf(term, from), term.length]).filter(([position]) => position >= 0);
-    return hits.sort((a, b) => a[0] - b[0])[0];
+  const nextHit = (from) => {
+    const hits = [];
+    for (const term of usable) {
+      const position = low.indexOf(term, from);
+      if (position >= 0) hits.push({ position, length: term.length });
+    }
+    hits.sort((a, b) => a.position - b.position);
+    return hits[0];
   };
   let at = 0;
-  for (let hit = next(0); hit; hit = next(at)) {
-    const [position, length] = hit;
-    element.append(text.slice(at, position), make("mark", text.slice(position, position + length)));
-    at = position + length;
+  for (let hit = nextHit(0); hit; hit = nextHit(at)) {
+    const end = hit.position + hit.length;
+    element.append(text.slice(at, hit.position), make("mark", text.slice(hit.position, end)));
+    at = end;
   }
   element.append(text.slice(at));
 }

@@ -117,8 +117,8 @@ _POSITION_CAPTION = (
 _ENDINGS_CAPTION = (
     "stop: the answer ended by itself. length: it was cut off at the token limit, and read up to there; if that was "
     "before its first word, it is unscored. empty: the answer has no text, so it is out of choice (in imported logs: "
-    "unscored). refusal, content_filter, too_long, not_text: no answer, hence unscored. error: the request failed; a "
-    "resumed run asks again."
+    "unscored). refusal, content_filter, too_long, not_text: no answer, so unscored. error: the request failed; a "
+    "resumed run sends it again."
 )
 _DISAGREEMENTS = "answers that the parsers read differently"
 _STEREOTYPES = "stereotyped answers in ambiguous contexts"

@@ -62,7 +62,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         if len(runs_by_data) > 1:
             blocks.append(Heading(f"Data: {_data_title(data, list(runs_by_data))}"))
         blocks += _data_blocks(store, prompt_families(runs_on_data))
-    # The comparisons of this section replace the general ones, hence `compared=()`.
+    # `compared=()` leaves out the general comparisons of a report, because this section has its own.
     return Section(blocks, answers.examples(prompt_families(runs)), compared=())
 
 
@@ -78,7 +78,7 @@ def _data_title(data: str, all_data: Sequence[str]) -> str:
 def _data_blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     metric, _ = bias_metrics(families[0].runs)
     blocks: list[Block] = [Note(f"{_ACCURACY_MEANING} {_BIAS_MEANING[metric]} {_SIGN_MEANING}")]
-    if any(run.result(scores.CONTROL_OOC) is not None for family in families for run in family.runs):
+    if any(_has_control_questions(family) for family in families):
         blocks.append(Note(_CONTROL_MEANING))
     blocks.append(headline(families))
     blocks += _prompt_files_note(families)
@@ -89,6 +89,10 @@ def _data_blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     blocks += answers.position(families)
     blocks += answers.endings(store, families)
     return blocks
+
+
+def _has_control_questions(family: PromptFamily) -> bool:
+    return any(run.result(scores.CONTROL_OOC) is not None for run in family.runs)
 
 
 def _prompt_files_note(families: Sequence[PromptFamily]) -> list[Block]:

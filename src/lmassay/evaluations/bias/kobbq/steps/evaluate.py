@@ -408,6 +408,6 @@ def _gaps(tallies: Sequence[_Tally], mode: Mode) -> Iterator[str]:
         _, overall_templates = tallies[0]
         templates = _templates_without_data(overall_templates, index)
         yield (
-            f"{metric}: no data (n = 0) in {len(templates)} templates ({first_few(templates, 20)}), hence nan for "
+            f"{metric}: no data (n = 0) in {len(templates)} templates ({first_few(templates, 20)}), so it is nan for "
             f"{groups}; without them the numbers would be based on fewer templates: {', '.join(remaining)}"
         )
