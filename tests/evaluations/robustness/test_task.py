@@ -268,7 +268,7 @@ def test_outputs_of_another_length_are_refused(tmp_path, files):
 
 
 def test_outputs_without_a_role_are_refused(tmp_path, files):
-    with pytest.raises(ConfigError, match="adv_out is missing"):
+    with pytest.raises(DataError, match="adv_out is missing"):
         evaluate(tmp_path, config(files) | {"model": {"name": "outputs", "files": {"out": files["out"]}}})
 
 

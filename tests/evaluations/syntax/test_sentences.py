@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.errors import UserError
+from lmassay.errors import DataError, UserError
 from lmassay.evaluations.syntax.sentences import MinimalPairs
 from tests.helpers import write_lines
 from tests.published_data import published_set
@@ -117,6 +117,25 @@ def test_two_prefix_compares_one_word_after_two_beginnings(files):
 
 def test_the_same_pair_twice_is_two_examples(files):
     assert run(files, [("a", "bb", {}), ("a", "bb", {})])["accuracy"].n == 2
+
+
+def test_pairs_that_share_nouns_are_noted_unless_the_intervals_account_for_it(files):
+    nouns = ("cook", "cook", "guest")
+    rows = [
+        {"sentence_good": f"The {noun} sings {number}.", "sentence_bad": f"The {noun} sing {number}.", "noun": noun}
+        for number, noun in enumerate(nouns)
+    ]
+    data = write_lines(files / "nouns.jsonl", [json.dumps(row) for row in rows])
+    (note,) = MinimalPairs(str(data)).notes()
+    assert "3 pairs share 2 nouns" in note
+    assert MinimalPairs(str(data), clusters="noun").notes() == []
+
+
+def test_a_method_that_no_pair_allows_is_reported_with_the_columns_that_it_needs(files):
+    row = {"sentence_good": "The cook sings.", "sentence_bad": "The cook sing."}
+    data = write_lines(files / "plain.jsonl", [json.dumps(row)])
+    with pytest.raises(DataError, match="which needs the columns one_prefix_method, one_prefix_prefix, "):
+        MinimalPairs(str(data), method="one_prefix").check()
 
 
 def test_clusters_are_a_field_of_the_data(files):

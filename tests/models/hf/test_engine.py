@@ -470,6 +470,14 @@ def test_a_model_that_is_not_here_says_how_to_get_it(name, words):
         HuggingFace(name).check()
 
 
+def test_a_misspelt_folder_gets_the_name_of_a_similar_one(tmp_path, monkeypatch):
+    (tmp_path / "tiny-gpt2").mkdir()
+    (tmp_path / "tiny-gpt2" / "config.json").write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"there is no model folder tiny-gpt; did you mean 'tiny-gpt2'\?"):
+        HuggingFace("tiny-gpt").check()
+
+
 def test_wrong_options_are_reported(folder_of):
     with pytest.raises(ConfigError, match=r"model\.prefix"):
         HuggingFace(str(folder_of("gpt2")), prefix="<nothing>").identity()

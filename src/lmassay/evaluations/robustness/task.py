@@ -228,7 +228,11 @@ class Robustness(Task):
             raise ConfigError("task.attack.search: a search needs a live system; outputs from files cannot answer it")
         missing = {"out", "adv_out"} - model.roles
         if missing:
-            raise ConfigError(f"model.files: the role {' and '.join(sorted(missing))} is missing; give out and adv_out")
+            # A DataError, because a wrong role is a mistake and not an impossible combination of a sweep.
+            raise DataError(
+                f"model.files: the role {' and '.join(sorted(missing))} is missing; give out and adv_out "
+                f"(given: {', '.join(sorted(model.roles))})"
+            )
         if self._question_spec is not None:
             raise ConfigError("task.questions: outputs from files cannot answer them; use a live system")
         paths = self._paths()

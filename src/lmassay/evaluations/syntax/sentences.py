@@ -101,7 +101,13 @@ class MinimalPairs(Task):
         self.label = label or sources.label_of(data)
 
     def check(self) -> None:
-        """Raise a DataError if a pair lacks the field that ``clusters`` names."""
+        """Raise a DataError if a pair lacks the field that ``clusters`` names, or if no pair allows the method."""
+        if self._method != "sentence" and not any(self._compared_texts(pair) for _, _, pair in self._numbered_pairs()):
+            columns = ", ".join([f"{self._method}_method", *dict.fromkeys(_PREFIX_FIELDS[self._method])])
+            raise DataError(
+                f"task.method: no pair of the data allows {self._method}, which needs the columns {columns}; "
+                "write sentence, or add the columns"
+            )
         if self._clusters == "none":
             return
         for construction, _, pair in self._numbered_pairs():
@@ -113,7 +119,7 @@ class MinimalPairs(Task):
                 )
 
     def notes(self) -> list[str]:
-        """Return notes on pairs that cannot be scored with any model."""
+        """Return notes on pairs that cannot be scored with any model, and on pairs that are not independent."""
         # The reason → the pairs that it applies to.
         places: dict[str, list[str]] = {}
         for _, _, pair in self._numbered_pairs():
@@ -124,7 +130,19 @@ class MinimalPairs(Task):
         for problem, where in places.items():
             further = f" and {len(where) - 1} more" if len(where) > 1 else ""
             notes.append(f"{counted(len(where), 'pair')} cannot be scored: {problem} ({where[0]}{further})")
-        return notes
+        return [*notes, *self._note_on_nouns()]
+
+    def _note_on_nouns(self) -> list[str]:
+        """Return a note if pairs share a noun, as those of a grammar do, and the intervals do not account for it."""
+        if self._clusters != "none":
+            return []
+        nouns = [str(pair.fields["noun"]) for _, _, pair in self._numbered_pairs() if pair.fields.get("noun")]
+        if len(set(nouns)) == len(nouns):
+            return []
+        return [
+            f"{counted(len(nouns), 'pair')} share {counted(len(set(nouns)), 'noun')}; the intervals are too narrow if "
+            "pairs with the same noun are similar. With clusters: noun, they account for it"
+        ]
 
     def size(self) -> int:
         return sum(1 for _ in self._numbered_pairs())

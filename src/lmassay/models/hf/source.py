@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from lmassay.errors import DataError, MissingExtra, NotFetched
+from lmassay.errors import DataError, MissingExtra, NotFetched, closest
 from lmassay.models import embedded
 from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card, require_converter
 from lmassay.models.hf.folder_errors import plain_folder_errors, read_json_object, tokenizer_problem
@@ -313,10 +313,10 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
         return ModelSource(model, folder)
     if model.startswith((".", "/", "~")) or model.endswith(".gguf"):
         raise DataError(f"there is no model at {model}; write a folder, a .gguf file or a hub name")
-    return _from_hub_cache(model, revision)
+    return _from_hub_cache(model, revision, base)
 
 
-def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
+def _from_hub_cache(model: str, revision: str | None, base: Path) -> ModelSource:
     """Find a model among those that were downloaded from the hub before. Nothing is downloaded here."""
     try:
         from huggingface_hub import snapshot_download
@@ -337,8 +337,20 @@ def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
         raise DataError(f"'{model}' is not a folder, a .gguf file or a hub name like org/model") from None
     except (LocalEntryNotFoundError, OSError):
         fetch = _fetch_command(model, revision)
-        raise NotFetched(f"the model {model} is not on this machine; fetch it: {fetch}", fetch) from None
+        message = f"the model {model} is not on this machine; fetch it: {fetch}"
+        similar = _similar_model_folder(model, base)
+        if similar is not None:
+            message = f"there is no model folder {model}; did you mean '{similar}'? A model on the hub: {fetch}"
+        raise NotFetched(message, fetch) from None
     return ModelSource(model, folder, folder.name)
+
+
+def _similar_model_folder(name: str, base: Path) -> str | None:
+    """Return the name of a model folder that was probably meant: one with a similar name in these two folders."""
+    folders: set[str] = set()
+    for root in (base, Path()):
+        folders.update(config.parent.name for config in root.glob("*/config.json"))
+    return closest(name, folders)
 
 
 def _fetch_command(model: str, revision: str | None) -> str:
