@@ -135,7 +135,10 @@ class DataStorage:
 
     def _refuse_texts(self, values: Sequence[Any], mark: InMemory | None, key: str) -> None:
         """Refuse texts where a list means several files; they would be reported as files that do not exist."""
-        if mark is not None and mark.kind == "rows":
+        if all(isinstance(value, Mapping) for value in values):
+            # Rows of data, or several mappings of names to files.
+            values = [text for value in values for text in value.values()]
+        elif mark is not None and mark.kind == "rows":
             return
         if not all(isinstance(value, str) for value in values):
             return

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmassay.errors import UserError, did_you_mean
+from lmassay.plugins.evaluations import metric_of
 from lmassay.reporting.blocks import Body, Cell, Table, TableRow, header_row, name
 from lmassay.reporting.formats.spreadsheet import csv_text
 from lmassay.reporting.numbers import interval_text, value_text
@@ -167,7 +168,13 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
     absent = [axis.key for axis in (rows, columns) if axis.has_absent]
     if absent:
         notes.append(f"{NOT_SET}: the configuration of the run does not set {' or '.join(absent)}.")
-    notes.append(_n_text(entries))
+    if marks and not all_tie:
+        notes += _directions(entries)
+    if layout.with_intervals:
+        levels = sorted({entry.record.settings.confidence for entry in entries.values()})
+        notes.append(f"Brackets: {enumerated([f'{100 * level:g} %' for level in levels])} intervals.")
+    if not layout.with_n:
+        notes.append(_n_text(entries))
     row_key = ", ".join(part.strip() for part in rows.key.split(","))
     return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes, all_tie)
 
@@ -313,6 +320,21 @@ def _competition(records: Sequence[RunRecord], rows: Axis, columns: Axis) -> _Co
 
     text = f"of the column with the same {' and '.join(other_keys)}"
     return _Competition(text, same_column_and_others)
+
+
+def _directions(entries: Mapping[Place, _Entry]) -> list[str]:
+    """Return notes that name the metrics for which lower values, or values close to 0, are better."""
+    names_by_direction: dict[str, dict[str, None]] = {"lower": {}, "zero": {}}
+    for entry in entries.values():
+        direction = metric_of(entry.record, entry.result.metric).better
+        if direction in names_by_direction:
+            names_by_direction[direction][entry.result.metric] = None
+    notes = []
+    if names_by_direction["lower"]:
+        notes.append(f"Lower is better: {enumerated(list(names_by_direction['lower']))}.")
+    if names_by_direction["zero"]:
+        notes.append(f"Closer to 0 is better: {enumerated(list(names_by_direction['zero']))}.")
+    return notes
 
 
 def _n_text(entries: Mapping[Place, _Entry]) -> str:

@@ -29,6 +29,10 @@ DAMAGED_RUNS = "Damaged runs"
 """The title above the runs that are damaged."""
 
 
+OVERVIEW = "Overview"
+"""The title of the chapter that answers the question of each evaluation in one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """A title and the blocks under it."""
@@ -65,7 +69,7 @@ def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | N
         report.append(Chapter("Table", [run_table(store, labelled.records, layout).block()]))
     overview = overview_table(store, records) if records else []
     if overview:
-        report.append(Chapter("Overview", overview))
+        report.append(Chapter(OVERVIEW, overview))
     for task in dict.fromkeys(record.task for record in records):
         members = [record for record in labelled.records if record.task == task]
         blocks = task_blocks(store, members, section_of(store, members), labelled.notes_on(task))

@@ -22,7 +22,7 @@ from lmassay.reporting.blocks import (
     TableRow,
     Tiles,
 )
-from lmassay.reporting.formats.content import Chapter, Pictures, without_missing_figures
+from lmassay.reporting.formats.content import OVERVIEW, Chapter, Pictures, without_missing_figures
 from lmassay.reporting.numbers import minus
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
@@ -86,7 +86,9 @@ def fragment(chapters: Sequence[Chapter]) -> str:
     """Return only the tables, for the user's own document, with titles and captions as comments."""
     parts: list[str] = []
     for chapter in chapters:
-        parts += _fragments(chapter.title, chapter.blocks)
+        # The overview answers questions in sentences; it is too wide for a paper's column and repeats other tables.
+        if chapter.title != OVERVIEW:
+            parts += _fragments(chapter.title, chapter.blocks)
     return fragment_of(parts)
 
 
