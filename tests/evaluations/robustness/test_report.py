@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from lmassay.evaluations.robustness.cut_off import cut_off_note
 from lmassay.evaluations.robustness.report import columns
 from lmassay.types import Provenance, Result, RunRecord
 
@@ -30,15 +27,3 @@ def test_the_signed_drop_of_graded_outputs_stays_next_to_a_run_of_right_and_wron
 
 def test_outputs_that_were_cut_off_have_a_column():
     assert shown(run_with("success"), run_with("success", "cut_off")) == ["success", "cut_off"]
-
-
-def test_the_note_on_cut_off_outputs_says_what_to_set():
-    note = cut_off_note(run_with("success", "cut_off"))
-    assert "in 0.500 of 2 inputs" in note
-    assert "task.max_tokens" in note
-
-
-def test_there_is_no_note_without_cut_off_outputs():
-    record = run_with("success")
-    none_cut_off = [*record.results, Result("cut_off", "overall", 0.0, None, None, 2)]
-    assert cut_off_note(record) == cut_off_note(replace(record, results=none_cut_off)) == ""

@@ -218,7 +218,7 @@ evaluation = Evaluation(
             ("pip install ./lmassay-shouting", "lmassay perturb shout --in src.fr --out adv.fr"),
         ),
     ),
-    after_run=f"{__name__}.commands.actions.cut_off:warn_about_cut_off_outputs",
+    after_run=f"{__name__}.commands.actions.run_notes:warn_about_outputs",
     checks=f"{__name__}.doctor:findings",
     commands=(
         Command(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lmassay.evaluations.robustness.cut_off import cut_off_note
+from lmassay.evaluations.robustness.run_notes import run_notes
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -95,7 +95,8 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
             example_blocks.append(Examples(title, hardest))
 
     blocks: list[Block] = [_table(store, records, metrics)]
-    blocks += [Note(note) for note in map(cut_off_note, records) if note]
+    for record in records:
+        blocks += [Note(note) for note in run_notes(store, record)]
     rates = success_figure(records)
     if rates is not None:
         blocks += figures_and_notes([rates], "middle")
