@@ -183,6 +183,20 @@ def test_a_budget_stops_a_sweep_and_the_hint_finishes_all_of_it(tmp_path):
     assert {run["status"] for run in runs_of(tmp_path)} == {"done"}
 
 
+def test_resume_names_unfinished_runs_of_earlier_commands(tmp_path):
+    write_lines(tmp_path / "src.txt", ["three sentences with long words", "another sentence"])
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+    for seed in (0, 1):
+        write_config(tmp_path / "c.yaml", {"task": task, "model": "echo", "seed": seed})
+        assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
+    first, _ = (run["run"] for run in runs_of(tmp_path))
+    with Store(tmp_path / "results") as store:
+        store.set_status(first, "interrupted", "its process died")
+    done = lmassay("resume", cwd=tmp_path)
+    assert done.returncode == 0
+    assert f"1 run of earlier commands is unfinished; continue with: lmassay resume {first}" in done.stderr
+
+
 def test_a_new_limit_in_usd_keeps_the_limit_in_tokens(tmp_path):
     write_lines(tmp_path / "src.txt", ["three sentences with long words", "another sentence"])
     with openai_server() as server:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from lmassay.running import runner, trained_models
 from lmassay.running.sweep import SweepRun
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
+
+_UNFINISHED = frozenset({"waiting", "incomplete", "stopped", "cancelled", "failed", "interrupted"})
 
 
 def resume(
@@ -52,6 +55,7 @@ def resume(
         if not unfinished:
             what = chosen[0].id if len(chosen) == 1 else "every run of the latest command"
             say(f"{what} is complete; nothing to do")
+            _report_other_unfinished(store, chosen)
             return print_records(chosen, store, as_json)
         with plugin_output_to_stderr():
             runs = [SweepRun(runner.replan(record, store.folder), record) for record in unfinished]
@@ -62,6 +66,16 @@ def resume(
             records = [_with_limits(record, new_limits) for record in store.runs() if record.id in ids]
             trained = {run.record.id for run in runs if run.plan.task.trains}
             return max(exit_code, print_records(records, store, as_json, trained=trained))
+
+
+def _report_other_unfinished(store: Store, chosen: Sequence[RunRecord]) -> None:
+    """Print how many runs of earlier commands are not finished, because `lmassay resume` without RUN ignores them."""
+    chosen_ids = {record.id for record in chosen}
+    others = [record for record in store.runs() if record.status in _UNFINISHED and record.id not in chosen_ids]
+    if others:
+        runs = counted(len(others), "run")
+        verb = "is" if len(others) == 1 else "are"
+        say(f"{runs} of earlier commands {verb} unfinished; continue with: lmassay resume {others[-1].id}")
 
 
 def _with_limits(record: RunRecord, new_limits: Mapping[str, Any]) -> RunRecord:
