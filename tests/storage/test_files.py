@@ -182,6 +182,12 @@ def test_a_folder_or_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
         pass
 
 
+def test_an_error_of_reading_another_file_is_not_blamed_on_the_written_one(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "new"):
+        (tmp_path / "missing").read_text(encoding="utf-8")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_file_written_again_at_once_has_another_digest(tmp_path):
     """Its size and its time stamp may be the same."""
     path = tmp_path / "weights"

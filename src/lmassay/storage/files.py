@@ -301,6 +301,8 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
         except BrokenPipeError:
             raise
         except OSError as error:
+            if _is_about_another_file(error, str(path)):
+                raise
             raise DataError(f"cannot write {path}: {error.strerror or error}") from error
         return
     # If the path is a link, the file it points to is replaced, and the link stays.
@@ -323,9 +325,19 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
         Path(temporary).replace(path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not _is_about_another_file(error, temporary, str(path)):
             raise DataError(f"cannot write {path}: {error.strerror or error}") from error
         raise
+
+
+def _is_about_another_file(error: OSError, *own: str) -> bool:
+    """Return whether the block could not read another file, or lost a connection; the message must not blame this file.
+
+    Errors of writing to an open file have no file name.
+    """
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    return error.filename is not None and str(error.filename) not in own
 
 
 @contextmanager
