@@ -203,7 +203,7 @@ evaluation = Evaluation(
             ("lmassay tse run tse/nearest_noun.yaml",),
         ),
     ),
-    after_run=f"{__name__}.commands.actions.few_verbs:warn_about_few_verbs",
+    after_run=f"{__name__}.commands.actions.run_notes:warn_about_results",
     commands=(
         Command(
             "grammar",

@@ -129,14 +129,16 @@ def parsing(families: Sequence[PromptFamily]) -> list[Block]:
     """Return how often each parser reads no choice, and answers on which they disagree, for answers in words."""
     in_words = []
     for family in families:
-        if any(run.statistics.readings for run in family.runs):
+        # The most probable letter needs no parser, so the parsers cannot differ.
+        is_parsed = "parsing" in family.first.signature
+        if is_parsed and any(run.statistics.readings for run in family.runs):
             in_words.append(family)
     if not in_words:
         return []
 
     def cells(family: PromptFamily) -> list[Cell]:
         readings = family.statistics.readings
-        row = [Cell(family.first.signature.get("parsing", "letters"), kind="text")]
+        row = [Cell(family.first.signature["parsing"], kind="text")]
         row += [measure(family, metric) for metric in ("ooc_reference", "ooc_robust", "parsers_agree")]
         row += [count(readings[reading]) for reading in _READING_TITLES]
         return row
