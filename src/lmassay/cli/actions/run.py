@@ -302,13 +302,14 @@ def work_through(
     for run_id in prefetched.begun:
         display.ended(run_id)
     remaining = [run for run in runs if run.record.id not in prefetched.begun]
+    numbers = {run.record.id: number for number, run in enumerate(runs, 1)}
     exit_code = 0
     messages: Counter[str] = Counter()
     printed_notes: set[str] = set()
     for number, run in enumerate(remaining, 1):
         stopped = ""
         try:
-            count = f"[{number}/{len(remaining)}]"
+            count = f"[{numbers[run.record.id]}/{len(runs)}]"
             _print_new_notes(run.plan.notes, printed_notes)
             stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
