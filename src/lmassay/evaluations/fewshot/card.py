@@ -26,7 +26,7 @@ GAIN = "gain"
 _LIMITS = (
     "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
     "their gain say how much they may change with other labelled examples and other test examples; intervals of other "
-    "scores, with other labelled examples but the same test examples."
+    "scores account only for other labelled examples."
 )
 _LIMITS_OF_TASKS = (
     "Of several settings of a task, the one with the best dev score counts. The interval says how much the mean may "

@@ -88,6 +88,7 @@ class Space:
             raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
         # Only both ends of a range are checked: if they are valid, so is everything between them.
         ends = self._decided(_GridLists(lambda number_range, name: [number_range.low, number_range.high]))
+        # In a larger space only the first run is checked now; mistakes in others are reported when they are tried.
         if _count_combinations(ends) <= MAX_CHECKED:
             self._runs(ends)
         return first

@@ -120,10 +120,11 @@ class FewShot(Task):
     """A few-shot method on one task, under FewNLU's protocol (Zheng et al. 2022).
 
     ``data`` is ``superglue/rte`` or similar, a .yaml that describes your own task, or ``file.py:name`` with classes in
-    FewNLU's style. The files are in ``data_dir``, or are those that ``lmassay data get fewglue`` fetched. The examples
-    of the ``labelled`` parts are split; ``test`` is the part that is tested on. ``labelled_examples``, ``unlabeled``
-    and ``test_examples`` are the maximum numbers of examples. ``extra`` is a file with further training examples; with
-    ``relabel_extra`` its labels are ignored, and the teachers of each generation label its examples for the next one.
+    FewNLU's style. The files are in ``data_dir``, or are those that the .yaml names or ``lmassay data get fewglue``
+    fetched. The examples of the ``labelled`` parts are split; ``test`` is the part that the classifier is tested on.
+    ``labelled_examples``, ``unlabeled`` and ``test_examples`` are the maximum numbers of examples. ``extra`` is a file
+    with further training examples; with ``relabel_extra`` its labels are ignored, and the teachers of each generation
+    label its examples for the next one.
     ``sampler_seeds`` are the seeds for the order of examples, one per repetition. ``keep: best`` keeps the trained
     models in the results folder, each with its best weights on dev; ``lmassay predict`` uses them.
     """
@@ -162,7 +163,8 @@ class FewShot(Task):
         "regime.scale_factor": "factor by which the training set grows per generation",
         "regime.logits_percentage": "share of the teachers whose labels are used, between 0 and 1",
         "regime.n_most_likely": (
-            "for the second generation, the number of most likely examples per label to draw from; -1 for all"
+            "for the second generation, the number of most likely examples per label to draw from; -1: draw from all "
+            "examples that the teachers give this label"
         ),
         "regime.cross": "use the models of all splits as teachers, not only those of the same split",
         "regime.dropout_rate": "share of embedding dimensions dropped by a noisy student",
@@ -248,9 +250,9 @@ class FewShot(Task):
 
     @property
     def requests_each(self) -> int | None:  # type: ignore[override]  # depends on the method and the data
-        """How many trainings a score needs; for a prompt method, how many questions a split needs at most.
+        """How many trainings a score needs; for a prompt method, how many requests a split needs at most.
 
-        None if that is not known before the run.
+        None if the number is not known before the run.
         """
         if not isinstance(self._method, PromptMethod):
             return self._regime.trainings_per_score

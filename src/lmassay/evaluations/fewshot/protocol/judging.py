@@ -92,7 +92,7 @@ class Configuration:
     splits: tuple[int, ...]
     """The splits whose trainings have a result."""
     missing: tuple[int, ...]
-    """The splits whose training failed or was not reached."""
+    """The other splits: their training failed, was not reached, or has a score that is not a finite number."""
     out_of_choice: ProtocolEstimate = NO_ESTIMATE
     """The share of test examples whose answer is not a label, for a method that answers in words."""
     cost: SplitCost = NO_COST

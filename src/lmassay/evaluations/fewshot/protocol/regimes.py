@@ -20,8 +20,8 @@ from lmassay.types import Train
 Name = Literal["default", "ensemble", "distillation", "self_training", "ipet", "noisy_student"]
 GENERATIONS = ("self_training", "ipet", "noisy_student")
 PREVIOUS = "previous"
-"""A key in the spec of a training that continues the random draws of the previous training. The last training that it
-builds upon (``Train.after``) is then that one, and not a teacher."""
+"""A key in the spec of a training that continues the random draws of the previous training. The last entry of
+``Train.after`` is then the previous training, which is not a teacher."""
 
 
 class Regime(BaseModel):
@@ -31,10 +31,10 @@ class Regime(BaseModel):
     - ``ensemble``: the logits of all trainings of a split (patterns and repetitions) are averaged
     - ``distillation``: the ensemble gives soft labels to the unlabeled examples, and a ``student`` learns these at a
       ``temperature`` (PET)
-    - ``self_training``: each training labels unlabeled examples, from which the same training learns in the next
-      generation
+    - ``self_training``: each training labels unlabeled examples, from which the training with the same split, pattern
+      and repetition learns in the next generation
     - ``ipet``: each training learns from unlabeled examples that the other trainings of the split (with ``cross``: of
-      all splits) have labelled; in each generation there are ``scale_factor`` times as many examples
+      all splits) have labelled; each generation has ``scale_factor`` times as many training examples as the one before
     - ``noisy_student``: the same as ``ipet``, with dropout of word embeddings from the second generation on
     """
 
