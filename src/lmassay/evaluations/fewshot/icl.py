@@ -129,8 +129,8 @@ class InContext(PromptMethod):
             if pattern < _FIRST_REPEATED_PATTERN and _ends_with_mask(task, example, pattern):
                 usable.append(str(pattern))
         raise ConfigError(
-            f"task.method.pattern: pattern {self.pattern} of {task.name} continues after its mask, which a model "
-            f"that reads from left to right cannot see; use {', '.join(usable) or 'another'}"
+            f"task.method.pattern: pattern {self.pattern} of {task.name} continues after its mask, and a model that "
+            f"reads from left to right cannot see that part; use {', '.join(usable) or 'another'}"
         )
 
     def count_requests(self, task: NluTask, examples: Sequence[InputExample]) -> int:

@@ -46,7 +46,7 @@ class Range:
     """Whether the range has whole numbers only, because the option takes no others."""
 
     def values(self, name: str) -> list[float]:
-        """All numbers of the range, for a grid."""
+        """All numbers of the range, for a grid; a ConfigError if they cannot be counted because there is no step."""
         step = self.step
         if step is None and self.whole:
             step = 1

@@ -49,7 +49,9 @@ def teach(
     earlier: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """Run the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
+    """Run the training that ``spec`` describes, and return its outcome as JSON.
+
+    ``task.FewShot`` makes the spec; the module ``protocol.regimes`` lists the entries that depend on the regime.
 
     ``data_paths`` says where the data are on this machine and, under ``keep``, in which folder to keep the trained
     model (if at all). ``earlier`` are the outcomes of the trainings that this one builds upon. ``on_progress`` is

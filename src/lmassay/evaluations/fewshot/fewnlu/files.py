@@ -286,6 +286,7 @@ def _mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:
 
 # --- FewNLU's two files of settings -----------------------------------------------------------------------------------
 
+# The flags in train_eval_config.json.
 _TRAIN_EVAL = (
     "few_shot_setting",
     "use_dropout",
@@ -325,6 +326,7 @@ _TRAIN_EVAL = (
     "relabel_aug_data",
     "lm_training",
 )
+# The flags in wrapper_config.json; with ADAPET, also those in _ADAPET.
 _WRAPPER = (
     "seed",
     "model_type",

@@ -230,7 +230,11 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             state="fixed",
             decision="works with every --arch_method; without --relabel_aug_data the original failed",
         ),
-        _switch("relabel_aug_data", "Let iPET's teachers label these examples again.", key="task.relabel_extra"),
+        _switch(
+            "relabel_aug_data",
+            "Let the teachers of each generation label these examples again.",
+            key="task.relabel_extra",
+        ),
     ),
     "Few-shot setting": (
         _number(

@@ -48,7 +48,9 @@ class Pet(Training):
         if not self.lm_training:
             return learner
         if not inputs.unlabeled:
-            raise ConfigError(f"lm_training: {inputs.task.name} has no unlabeled examples; add them, or leave it out")
+            raise ConfigError(
+                f"lm_training: {inputs.task.name} has no unlabeled examples; add some, or remove lm_training"
+            )
         return self._with_mlm_loss(learner, net, reading, inputs)
 
     def restore(self, inputs: TrainingInputs, folder: Path) -> FittedNetwork:

@@ -165,7 +165,7 @@ class ProtocolVerdict:
 
     @property
     def trials_without_result(self) -> list[Trial]:
-        """The trials whose training failed or was not reached."""
+        """The trials whose training failed or was not reached, so not those that are done but have invalid scores."""
         return [trial for trial in self.trials if trial.state != "done"]
 
     def trials_of(self, configuration: Configuration | None) -> list[Trial]:
@@ -387,7 +387,7 @@ def _select(
         for dev, configuration in with_dev:
             if len(configuration.splits) == most_splits:
                 candidates.append((dev, configuration))
-        notes.append(f"no configuration has all its splits; selected among those with {most_splits}")
+        notes.append(f"no configuration has all its splits; selected among those with {most_splits} of them")
 
     best_dev = max(dev for dev, _ in candidates)
     best = [configuration for dev, configuration in candidates if dev >= best_dev - _ROUNDING]

@@ -3,6 +3,15 @@
 They may be independent, or teach each other: each generation of trainings may learn from the labels that the generation
 before it gave to unlabeled examples. A regime says which trainings a run consists of and in which order; it does not
 say where they run.
+
+It adds these entries to the spec of a training, as far as they apply:
+
+- ``label_unlabeled``: True if the trained classifier must label the unlabeled examples, for other trainings
+- ``pseudo``: how many examples that teachers labelled are added to the training examples, and how they are drawn
+- ``soft``: the training learns only from unlabeled examples, with the teachers' mean logits, at this temperature
+- ``noise``: the share of dimensions of the word embeddings that are dropped (noisy student)
+- ``method``: the method of the student (distillation), in place of the run's
+- ``previous``: see PREVIOUS
 """
 
 from __future__ import annotations
@@ -36,6 +45,8 @@ class Regime(BaseModel):
     - ``ipet``: each training learns from unlabeled examples that the other trainings of the split (with ``cross``: of
       all splits) have labelled; each generation has ``scale_factor`` times as many training examples as the one before
     - ``noisy_student``: the same as ``ipet``, with dropout of word embeddings from the second generation on
+
+    The meanings of the other options are in ``FewShot.option_help``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
