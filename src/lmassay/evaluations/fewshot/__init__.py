@@ -99,11 +99,11 @@ METRICS = (
     ),
     Metric(
         "not_asked",
-        "tests not asked",
+        "unasked test examples",
         better="lower",
         bounds=_RATE,
-        meaning="The share of test examples whose prompts the model cannot read, because they are longer than its "
-        "window. It is reported if there are any; the other metrics are computed over the remaining test examples.",
+        meaning="The share of test examples whose prompts the model cannot read, usually because they are longer than "
+        "its window. It is reported if there are any; the other metrics are computed over the remaining test examples.",
     ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
 )

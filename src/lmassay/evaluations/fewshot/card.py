@@ -26,7 +26,7 @@ GAIN = "gain"
 _LIMITS = (
     "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
     "their gain say how much they may change with other labelled examples and other test examples; intervals of other "
-    "scores, with other labelled examples but the same test examples."
+    "scores account only for other labelled examples."
 )
 _LIMITS_OF_TASKS = (
     "Of several settings of a task, the one with the best dev score counts. The interval says how much the mean may "
@@ -72,6 +72,8 @@ def variants(size: str) -> list[CardVariant]:
     by_text = {**task, "method": ["majority", {**in_context, "answer_by": "generate"}]}
     by_training = {**task, "method": ["majority", with_training]}
     # The card uses the first variant that a model supports. Parsing free text is the least exact one, so it is last.
+    # The first variant asks for "generate" although it generates nothing: this leaves out masked models, which
+    # cannot continue a text and are trained instead.
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, _DATA),
         CardVariant(frozenset({"generate", "choices"}), {"task": by_choices}, _DATA),
@@ -128,6 +130,7 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         by_text.append({**task, "method": ["majority", {**in_context, "answer_by": "generate"}]})
         by_training.append({**task, "method": ["majority", with_training]})
     data = tuple(needs)
+    # The same order and the same abilities as in ``variants``.
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, Path(), data),
         CardVariant(frozenset({"generate", "choices"}), {"task": by_choices}, Path(), data),

@@ -50,7 +50,7 @@ class InContext(PromptMethod):
     - ``generate`` asks in chat form, with at most ``max_tokens`` for the answer, and reads the label from the text
     - ``auto`` takes the first of these that the model supports
 
-    ``pattern`` must end with its mask, except with ``generate``.
+    ``pattern`` must end with its mask (only punctuation may follow it), except with ``generate``.
     """
 
     pattern: int
@@ -76,7 +76,10 @@ class InContext(PromptMethod):
         return self._answer_by != "logprobs"
 
     def choose_for(self, model: Model) -> None:
-        """With ``answer_by: auto``, choose the first way to answer that the model supports."""
+        """With ``answer_by: auto``, choose the first way to answer that the model supports.
+
+        If it supports none, ``needs`` stays ``logprobs``, and the model is refused for lacking that.
+        """
         if not self._is_automatic:
             return
         for answer_by, needs in _NEEDS.items():
@@ -126,8 +129,8 @@ class InContext(PromptMethod):
             if pattern < _FIRST_REPEATED_PATTERN and _ends_with_mask(task, example, pattern):
                 usable.append(str(pattern))
         raise ConfigError(
-            f"task.method.pattern: pattern {self.pattern} of {task.name} continues after its mask, which a model "
-            f"that reads from left to right cannot see; use {', '.join(usable) or 'another'}"
+            f"task.method.pattern: pattern {self.pattern} of {task.name} continues after its mask, and a model that "
+            f"reads from left to right cannot see that part; use {', '.join(usable) or 'another'}"
         )
 
     def count_requests(self, task: NluTask, examples: Sequence[InputExample]) -> int:

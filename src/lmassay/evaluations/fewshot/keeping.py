@@ -36,15 +36,15 @@ CARD = "lmassay.json"
 """The file that describes a kept model."""
 _TASK_FILE = "task.yaml"
 _FORMAT = 1
-# Entries of a training's spec that do not influence its weights, or should not count: what it is tested on, and the
-# version of the trainer, so that models that an earlier version kept can still be used.
+# Entries of a training's spec that are not part of its identity: what it is tested on, which does not influence its
+# weights, and the version of the trainer, so that models that an earlier version kept can still be used.
 _NOT_IDENTIFYING = ("test", "version")
 # The data files that trainings are usually tested on.
 _TEST_FILES = ("dev", "test")
 
 
 def check_folder(folder: Path) -> None:
-    """Raise a ModelError if this process cannot write where the model is to be kept."""
+    """Raise a ModelError if the results folder, in which the model is to be kept, does not exist on this machine."""
     if not folder.parent.is_dir():
         raise ModelError(
             f"keep: the folder {folder.parent} of the results does not exist on {socket.gethostname()}, where the "
@@ -106,7 +106,7 @@ def _description(inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path
         "base_weights": weights_digest(inputs.model),
         "kind": inputs.model.kind,
         "task": f"{task.dataset}/{task.name}",
-        "data": _portable_data(spec["data"], base_dir, folder),
+        "data": _data_name(spec["data"], base_dir, folder),
         "labels": list(task.labels),
         "method": {"name": name, **options},
         "base_dir": str(base_dir),
@@ -119,10 +119,11 @@ def _description(inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path
     }
 
 
-def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
+def _data_name(data: str, base_dir: Path, folder: Path) -> str:
     """The name by which ``open_task`` finds the task later.
 
-    A YAML file is copied to the folder, without its key ``data``.
+    A YAML file is copied to the folder of the model, without its key ``data``. A Python file is not copied;
+    its absolute path is used.
     """
     if data.endswith((".yaml", ".yml")):
         description = dict(read_yaml(base_dir / Path(data).expanduser()).data)
@@ -138,7 +139,7 @@ def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
 
 
 def training_identity(spec: Mapping[str, Any]) -> str:
-    """A digest of everything that a training's weights depend on, without what it is tested on."""
+    """A digest of everything that a training's weights depend on, except the base model (see ``matching``)."""
     parts = {name: value for name, value in spec.items() if name not in _NOT_IDENTIFYING}
     files = {}
     for name, file_digest in spec["files"].items():
@@ -223,7 +224,7 @@ def kept_models(models: Path) -> dict[str, KeptModel]:
         try:
             kept_model = open_kept(card.parent)
         except LmassayError:
-            # Other folders and damaged models are left out.
+            # This folder is something else, or the model is damaged.
             continue
         by_identity[str(kept_model.card["identity"])] = kept_model
     return by_identity

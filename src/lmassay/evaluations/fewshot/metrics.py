@@ -65,7 +65,9 @@ def task_scores(
     logits: Sequence[Sequence[float]],
     answers: Sequence[str] | None = None,
 ) -> dict[str, float]:
-    """The task's metrics by name, from the label scores of each example; empty if an example has no label.
+    """The task's metrics by name, from the label scores of each example.
+
+    Empty if there are no examples, or if one of them has no label.
 
     ``answers`` are the chosen texts of a task without fixed labels (ReCoRD). Its metrics compare texts, so without
     ``answers`` only its accuracy can be computed.

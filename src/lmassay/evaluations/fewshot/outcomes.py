@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lmassay.types import Replicates
 
     RowMask = NDArray[np.bool_]
-    """Which rows of a table are meant."""
+    """True for the rows of a table that are selected."""
 
 ACCURACY = "acc"
 """The metric that is the share of test examples with the right label."""
@@ -111,6 +111,7 @@ def score(
         unscored.update(dict.fromkeys([*task.metrics, "test"], reason))
     else:
         unscored["test"] = "the test examples have no labels"
+    # A prompt method records "unusable" if the model answers with text, or if at least one answer is unusable.
     if "unusable" in first_outcome and tested:
         if n_asked:
             values[OUT_OF_CHOICE] = n_unreadable / n_asked

@@ -40,6 +40,7 @@ def predictions(
         for row in classifier.logits(examples):
             logits_of_model.append([float(value) for value in row])
         logits_of_models.append(logits_of_model)
+        # A task whose answers are texts has only one model: its trainings cannot be averaged.
         answers = classifier.answers(examples)
     logits = logits_of_models[0] if len(models) == 1 else mean_logits(logits_of_models)
     labelled = []

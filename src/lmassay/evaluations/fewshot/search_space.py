@@ -46,7 +46,7 @@ class Range:
     """Whether the range has whole numbers only, because the option takes no others."""
 
     def values(self, name: str) -> list[float]:
-        """All numbers of the range, for a grid."""
+        """All numbers of the range, for a grid; a ConfigError if they cannot be counted because there is no step."""
         step = self.step
         if step is None and self.whole:
             step = 1
@@ -88,6 +88,7 @@ class Space:
             raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
         # Only both ends of a range are checked: if they are valid, so is everything between them.
         ends = self._decided(_GridLists(lambda number_range, name: [number_range.low, number_range.high]))
+        # In a larger space only the first run is checked now; mistakes in others are reported when they are tried.
         if _count_combinations(ends) <= MAX_CHECKED:
             self._runs(ends)
         return first

@@ -64,6 +64,7 @@ from lmassay.types import (
 )
 from lmassay.types.wording import counted
 
+# "dev32" is FewGLUE's second file with 32 labelled examples per task.
 Part = Literal["dev", "test", "dev32"]
 LabelledPart = Literal["train", "dev32", "dev", "test"]
 # Why the model stopped → why its answer is unusable, in the words of the report. An answer that ended normally ("stop")
@@ -120,10 +121,11 @@ class FewShot(Task):
     """A few-shot method on one task, under FewNLU's protocol (Zheng et al. 2022).
 
     ``data`` is ``superglue/rte`` or similar, a .yaml that describes your own task, or ``file.py:name`` with classes in
-    FewNLU's style. The files are in ``data_dir``, or are those that ``lmassay data get fewglue`` fetched. The examples
-    of the ``labelled`` parts are split; ``test`` is the part that is tested on. ``labelled_examples``, ``unlabeled``
-    and ``test_examples`` are the maximum numbers of examples. ``extra`` is a file with further training examples; with
-    ``relabel_extra`` its labels are ignored, and the teachers of each generation label its examples for the next one.
+    FewNLU's style. The files are in ``data_dir``, or are those that the .yaml names or ``lmassay data get fewglue``
+    fetched. The examples of the ``labelled`` parts are split; ``test`` is the part that the classifier is tested on.
+    ``labelled_examples``, ``unlabeled`` and ``test_examples`` are the maximum numbers of examples. ``extra`` is a file
+    with further training examples; with ``relabel_extra`` its labels are ignored, and the teachers of each generation
+    label its examples for the next one.
     ``sampler_seeds`` are the seeds for the order of examples, one per repetition. ``keep: best`` keeps the trained
     models in the results folder, each with its best weights on dev; ``lmassay predict`` uses them.
     """
@@ -162,7 +164,8 @@ class FewShot(Task):
         "regime.scale_factor": "factor by which the training set grows per generation",
         "regime.logits_percentage": "share of the teachers whose labels are used, between 0 and 1",
         "regime.n_most_likely": (
-            "for the second generation, the number of most likely examples per label to draw from; -1 for all"
+            "for the second generation, the number of most likely examples per label to draw from; -1: draw from all "
+            "examples that the teachers give this label"
         ),
         "regime.cross": "use the models of all splits as teachers, not only those of the same split",
         "regime.dropout_rate": "share of embedding dimensions dropped by a noisy student",
@@ -248,9 +251,9 @@ class FewShot(Task):
 
     @property
     def requests_each(self) -> int | None:  # type: ignore[override]  # depends on the method and the data
-        """How many trainings a score needs; for a prompt method, how many questions a split needs at most.
+        """How many trainings a score needs; for a prompt method, how many requests a split needs at most.
 
-        None if that is not known before the run.
+        None if the number is not known before the run.
         """
         if not isinstance(self._method, PromptMethod):
             return self._regime.trainings_per_score
@@ -275,7 +278,7 @@ class FewShot(Task):
         """Raise a UserError if data, method, regime and splits do not fit together."""
         for part in [*self._labelled, self._test_part]:
             self._task.examples(part)
-        # FewNLU can also report scores on dev32, a part of which it has trained on.
+        # dev32 is an exception: as in FewNLU, it may be tested on although some of its examples are trained on.
         if self._test_part in self._labelled and self._test_part != "dev32":
             raise ConfigError(
                 f"task.labelled: '{self._test_part}' is tested on, so it cannot be trained on; remove it here, or "
@@ -434,7 +437,8 @@ class FewShot(Task):
             "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
             "test": f"{self._test_part}{self._test_limit or ''}",
-            # FewNLU names neither the coefficient of its correlation nor a formula for stability.
+            # FewNLU names neither the coefficient of its correlation nor a formula for stability, so lmassay's are
+            # named here.
             "protocol": "lmassay.spearman.range-over-k",
             "init": f"{self._seed}.{sampler_seeds}",
             **wording,
@@ -719,7 +723,7 @@ class FewShot(Task):
         return read
 
     def _too_long_reason(self, questions: Sequence[Request]) -> str:
-        """Why the model was not asked about an example that is too long: the longest input it can read, if known."""
+        """The reason for examples whose prompts are too long. It names the model's longest input, if that is known."""
         if not self._too_long_text:
             explanation = "" if self._model is None else self._model.unanswerable(questions)
             # All examples get the text of the first one, so that they are counted together.
@@ -739,9 +743,9 @@ class FewShot(Task):
             method = as_method(build("method", self._regime.student, self._base, "task.regime.student"))
             name = split_spec(self._regime.student, "task.regime.student")[0]
         if isinstance(method, PromptMethod):
-            raise ConfigError(f"task.keep: the method {name} trains nothing, so there is nothing to keep; leave it out")
+            raise ConfigError(f"task.keep: the method {name} trains nothing, so there is nothing to keep; remove keep")
         if not method.can_restore:
-            raise ConfigError(f"task.keep: classifiers of the method {name} cannot be saved; leave it out")
+            raise ConfigError(f"task.keep: classifiers of the method {name} cannot be saved; remove keep")
 
     def _check_unlabeled(self) -> None:
         """Raise a ConfigError if the regime or the method needs unlabeled examples and the task has none."""

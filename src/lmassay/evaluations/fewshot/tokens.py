@@ -107,7 +107,10 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, tokenizer: Any, *, pair: bool) -> SpecialTokens:
-        """The special tokens that the tokenizer itself puts around one text, or around two if ``pair`` is true."""
+        """The special tokens that the tokenizer itself puts around one text, or around two if ``pair`` is true.
+
+        A ConfigError if it has no tokens for simple English words, so that they cannot be found.
+        """
         first, second = _PROBE
         encoded = tokenizer(first, second if pair else None, return_token_type_ids=True)
         # For each token: 0 in the first text, 1 in the second, None for a special token.

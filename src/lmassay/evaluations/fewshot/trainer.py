@@ -49,11 +49,13 @@ def teach(
     earlier: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """Run the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
+    """Run the training that ``spec`` describes, and return its outcome as JSON.
 
-    ``data_paths`` says where the data are on this machine. ``earlier`` are the outcomes of the trainings that this one
-    builds upon. ``on_progress`` is called with the share of the training that is done, and may raise an exception to
-    cancel it.
+    ``task.FewShot`` makes the spec; the module ``protocol.regimes`` lists the entries that depend on the regime.
+
+    ``data_paths`` says where the data are on this machine and, under ``keep``, in which folder to keep the trained
+    model (if at all). ``earlier`` are the outcomes of the trainings that this one builds upon. ``on_progress`` is
+    called with the share of the training that is done, and may raise an exception to cancel it.
     """
     teachers: Sequence[Mapping[str, Any]] = earlier
     draws = None
@@ -220,9 +222,9 @@ def training_examples(
     teachers = [selftraining.Teacher(_unlabeled_logits(outcome)) for outcome in teacher_outcomes]
     if spec.get("soft"):
         # Distillation: the student is trained only on the unlabeled examples, with the teachers' mean logits.
-        soft_labels = selftraining.merged_logits(teachers).tolist()
+        mean_logits = selftraining.merged_logits(teachers).tolist()
         examples = []
-        for example, logits in zip(unlabeled, soft_labels, strict=True):
+        for example, logits in zip(unlabeled, mean_logits, strict=True):
             examples.append(replace(example, logits=logits))
         return examples, []
     pseudo = spec.get("pseudo")
@@ -269,6 +271,7 @@ def _regime_method(spec: Mapping[str, Any], base: Path) -> Method:
     """The method of a training, with the options that the regime adds.
 
     These are the noise of a noisy student, and the temperature of a distilled student unless its own options set one.
+    Raises a PluginError if the code or a file of a user's method has changed since the run was planned.
     """
     name, options = split_spec(spec["method"], "task.method")
     if spec.get("noise"):

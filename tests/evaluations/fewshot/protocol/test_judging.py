@@ -66,7 +66,7 @@ def test_a_training_that_left_no_trace_is_missing_too():
 def test_if_all_lack_splits_those_with_the_most_are_compared_and_it_is_said():
     verdict = judge(trials({"a": [(0.9, 0.9), None, None], "b": [(0.6, 0.5), (0.6, 0.7), None]}))
     assert verdict.selected.name == "b"
-    assert "no configuration has all its splits; selected among those with 2" in verdict.notes
+    assert "no configuration has all its splits; selected among those with 2 of them" in verdict.notes
 
 
 def test_nothing_is_chosen_where_every_training_failed():

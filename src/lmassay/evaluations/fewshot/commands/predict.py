@@ -31,7 +31,7 @@ from lmassay.cli.options import calls, results_option
     "--split",
     default="best",
     show_default=True,
-    help="Which trained model to use: the one with the best dev score, or its name or number in --list.",
+    help="Which trained model to use: best (the highest dev score), or a name or number from --list.",
 )
 @click.option("--list", "listed", is_flag=True, help="List the run's trained models instead of labelling texts.")
 @click.option("--device", default="auto", show_default=True, help="Where the model runs: auto, cpu, cuda, cuda:1, mps.")
@@ -41,5 +41,6 @@ def predict() -> None:
     """Label new texts with a model that a few-shot run trained and kept (keep: best).
 
     RUN is the name of a run, or the folder of a kept model. Each row of the output has the number of the text, its
-    label and the probability of every label.
+    label and the probability of every label. For ReCoRD, the label is the chosen entity, and there are no
+    probabilities.
     """

@@ -11,7 +11,7 @@ from lmassay.cli.options import calls, json_option, results_option
 
 @click.command(epilog="Example: lmassay protocol -o table.tex", short_help="Evaluate few-shot runs.")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Evaluate all few-shot runs in the folder together.")
+@click.option("--all", "all_runs", is_flag=True, help="Evaluate all few-shot runs in the folder together.")
 @click.option(
     "--format",
     "form",

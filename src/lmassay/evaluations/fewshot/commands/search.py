@@ -20,7 +20,8 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
     type=click.Choice(["tpe", "random", "grid"]),
     default="tpe",
     show_default=True,
-    help="How the next configuration is chosen.",
+    help="How configurations are chosen: tpe learns from the scores so far, random draws them at random, grid tries "
+    "each combination once.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sampler.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
@@ -32,7 +33,8 @@ def search() -> None:
     """Search for the options with the best mean dev score over splits, with Optuna.
 
     \b
-    Lists are choices. Ranges are written like this:
+    Lists are choices, unless the option itself takes a list.
+    Ranges are written like this:
       learning_rate: {low: 1.0e-6, high: 1.0e-4, log: true}
       max_steps: {low: 100, high: 500, step: 50}
 

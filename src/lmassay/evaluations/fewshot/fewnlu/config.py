@@ -15,6 +15,7 @@ from lmassay.models.hf.source import find_source
 from lmassay.storage.yamlfile import read_yaml
 
 STUDENT = "sequence_classifier"
+"""The method of the student in distillation."""
 # Method → the mode of its patterns.
 _MODES = {"sequence_classifier": "cls", "pet": "cloze", "adapet": "cloze", "ptuning": "ptuning"}
 # Flag → the methods that use it, for flags that not all methods use.
@@ -28,6 +29,7 @@ _FLAGS_OF_METHODS = {
 }
 JOINT_REGIMES = ("ensemble", "distillation")
 """Regimes that combine the trainings of a split: their logits are averaged, or they teach a student."""
+# The regimes with several generations of trainings, and the flags that only these regimes use.
 _GENERATIONS = ("ipet", "noisy_student", "self_training")
 _FOR_GENERATIONS = ("generations", "ipet_logits_percentage", "ipet_scale_factor", "ipet_n_most_likely")
 
@@ -129,7 +131,9 @@ def _refuse(flags: GivenFlags) -> None:
     if flags["lm_training"] and flags["method"] != "pet":
         reasons.append(f"--lm_training is part of --method pet, not of {flags['method']}")
     if flags["relabel_aug_data"] and (flags["aug_data_dir"] is None or flags["arch_method"] not in _GENERATIONS):
-        reasons.append("--relabel_aug_data needs --aug_data_dir and teachers: --arch_method ipet or noisy_student")
+        reasons.append(
+            "--relabel_aug_data needs --aug_data_dir and teachers: --arch_method ipet, noisy_student or self_training"
+        )
     if len(flags["sampler_seeds"]) < flags["repetitions"]:
         reasons.append(f"--sampler_seeds: {flags['repetitions']} repetitions need as many seeds")
     if not (flags["do_train"] or flags["do_eval"]):

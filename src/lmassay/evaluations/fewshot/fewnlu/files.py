@@ -204,7 +204,8 @@ def final_line(flags: Mapping[str, Any], metrics: Sequence[str], summary: FewNlu
 def final_name(flags: Mapping[str, Any], task: NluTask, labelled: int) -> str:
     """The name of the file of final results, which all commands with the same task, method and model type share.
 
-    As in FewNLU, the name is another one, and lacks an underscore, if ``adapet_balance_alpha`` is given.
+    As in FewNLU, the name is different if ``adapet_balance_alpha`` is not -1: it begins with ``save_detail`` (without
+    an underscore after it) and lacks the number of labelled examples.
     """
     common = f"{task.name}_{flags['few_shot_setting']}_{flags['method']}_{flags['model_type']}"
     if flags["adapet_balance_alpha"] != -1:
@@ -213,7 +214,7 @@ def final_name(flags: Mapping[str, Any], task: NluTask, labelled: int) -> str:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line in one write, so that concurrent commands do not mix their lines."""
+    """Append a line in one write, so that concurrent commands do not mix their lines; a DataError if it fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -285,6 +286,7 @@ def _mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:
 
 # --- FewNLU's two files of settings -----------------------------------------------------------------------------------
 
+# The flags in train_eval_config.json.
 _TRAIN_EVAL = (
     "few_shot_setting",
     "use_dropout",
@@ -324,6 +326,7 @@ _TRAIN_EVAL = (
     "relabel_aug_data",
     "lm_training",
 )
+# The flags in wrapper_config.json; with ADAPET, also those in _ADAPET.
 _WRAPPER = (
     "seed",
     "model_type",

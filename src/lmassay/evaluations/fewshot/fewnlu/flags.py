@@ -217,7 +217,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             "split_examples_evenly",
             "Not supported; causes an error.",
             state="refused",
-            decision="use --stratify for labels in equal shares",
+            decision="use --stratify to give every label the same share of train and of dev as of all examples",
         ),
         _whole("max_seq_length", 256, "Maximum number of tokens per text.", f"{_METHOD}.max_seq_length"),
         Flag("eval_set", "text", "dev", "Test on val.jsonl or on test.jsonl.", ("dev", "test"), key="task.test"),
@@ -230,7 +230,11 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             state="fixed",
             decision="works with every --arch_method; without --relabel_aug_data the original failed",
         ),
-        _switch("relabel_aug_data", "Let iPET's teachers label these examples again.", key="task.relabel_extra"),
+        _switch(
+            "relabel_aug_data",
+            "Let the teachers of each generation label these examples again.",
+            key="task.relabel_extra",
+        ),
     ),
     "Few-shot setting": (
         _number(
@@ -303,9 +307,17 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             "task.regime.scale_factor",
         ),
         _whole(
-            "ipet_n_most_likely", -1, "Number of most likely examples to use per label.", "task.regime.n_most_likely"
+            "ipet_n_most_likely",
+            -1,
+            "For the second generation, the number of most likely examples per label to draw from; -1: draw from all "
+            "examples that the teachers give this label.",
+            "task.regime.n_most_likely",
         ),
-        _switch("use_brother_fold_logits", "Use teachers from all splits (cross).", key="task.regime.cross"),
+        _switch(
+            "use_brother_fold_logits",
+            "Use teachers from all splits, not only from the same one.",
+            key="task.regime.cross",
+        ),
         _switch("use_dropout", "Drop features of word embeddings in training.", key=f"{_METHOD}.spatial_dropout"),
         _number("dropout_rate", 0.05, "Share of the features to drop.", "task.regime.dropout_rate"),
     ),
@@ -318,7 +330,11 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     "Beyond FewNLU": (
         _switch("reference", "Repeat FewNLU's training loop exactly, including its extra update."),
         _switch("with_dev32", "Split train.jsonl and dev32.jsonl together (FewGLUE's 64 examples)."),
-        _switch("stratify", "Give every label its share of train and dev.", key="task.splits.stratify"),
+        _switch(
+            "stratify",
+            "Give every label the same share of train and of dev as of all examples.",
+            key="task.splits.stratify",
+        ),
         _switch("grouped", "Keep passages, premises and questions together.", key="task.splits.grouped"),
         Flag(
             "keep",

@@ -23,6 +23,7 @@ class FolderKey:
 
     pattern: int
     fold: int
+    """The number of the split; FewNLU calls every split a fold."""
     repetition: int
 
     @property

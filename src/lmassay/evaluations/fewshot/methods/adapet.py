@@ -166,7 +166,8 @@ class AdapetLearner(Learner):
         if not self.options.reference:
             return label_weight * label + conditioned_weight * conditioned
         # FewNLU logs the balanced sum, but back-propagates the label loss separately, unbalanced and not divided by
-        # the number of micro-batches. The last term has the value 0 and the gradient of that.
+        # the number of micro-batches. The last term adds this gradient without changing the value; the factor undoes
+        # the division by the number of micro-batches in the training loop.
         logged_loss = label_weight * label.detach() + conditioned_weight * conditioned
         return logged_loss + self.options.accumulation * (label - label.detach())
 

@@ -128,7 +128,7 @@ def item_of(example: InputExample, pvp: Any, labels: Sequence[str]) -> EncodedIt
 
 
 def label_index(label: str | None, labels: Sequence[str]) -> int:
-    """The index of a label; -1 for an example without one."""
+    """The index of a label; -1 for an example without one. A ModelError if the task does not have the label."""
     if label is None:
         return -1
     if label not in labels:

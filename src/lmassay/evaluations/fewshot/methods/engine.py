@@ -28,7 +28,7 @@ Optimiser = Literal["adamw", "hf_adamw"]
 DevEvaluation = Callable[[], dict[str, float]]
 """Computes the dev metrics of the current weights."""
 DEFAULT_EVAL_RATIO = 0.02
-"""The share of a training after which the dev set is evaluated, unless the user chooses another one."""
+"""The share of the training between two evaluations on the dev set, unless the user chooses another one."""
 # FewNLU looks for these substrings in a parameter's name. Some layer norms have other names and are therefore decayed:
 # ``lm_head.layer_norm`` of RoBERTa, and ``full_layer_layer_norm`` of ALBERT.
 _NOT_DECAYED = ("bias", "LayerNorm.weight")

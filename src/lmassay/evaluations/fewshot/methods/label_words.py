@@ -87,7 +87,7 @@ class LabelWordRule:
         if remaining < _MIN_TEXT_TOKENS:
             raise ConfigError(
                 f"max_seq_length: the longest label word leaves {max(0, remaining)} of {self.reading.max_seq_length} "
-                "tokens for the text; raise it"
+                "tokens for the text; raise max_seq_length"
             )
         self._by_opening = {"": self.words}
 

@@ -77,7 +77,7 @@ class Network:
         self._head: Head | None = None
         self.pad_id = padding_id(tokenizer)
         self.window = window_of(module, tokenizer)
-        """The longest sequence that the model can read, in tokens."""
+        """The longest sequence that the model can read, in tokens; None if it is not known."""
         self._reads_types = kind == "masked" and reads_types(module.config)
 
     @property

@@ -28,7 +28,7 @@ class Pet(Training):
     ``reference`` per micro-batch, as in FewNLU); by default there are as many of them as labelled ones. ``alpha``
     weights both losses as in PET: alpha · PET + (1 - alpha) · MLM. ``sum`` is the plain sum of both, as in FewNLU,
     where alpha had no effect. ``decoding_strategy`` is the order in which the masks of answers with several tokens are
-    filled (COPA, WSC, ReCoRD).
+    filled (COPA, WSC, ReCoRD, and label words of several tokens).
     """
 
     pattern: Annotated[int, Field(ge=0)] = 0
@@ -48,7 +48,9 @@ class Pet(Training):
         if not self.lm_training:
             return learner
         if not inputs.unlabeled:
-            raise ConfigError(f"lm_training: {inputs.task.name} has no unlabeled examples; add them, or leave it out")
+            raise ConfigError(
+                f"lm_training: {inputs.task.name} has no unlabeled examples; add some, or remove lm_training"
+            )
         return self._with_mlm_loss(learner, net, reading, inputs)
 
     def restore(self, inputs: TrainingInputs, folder: Path) -> FittedNetwork:

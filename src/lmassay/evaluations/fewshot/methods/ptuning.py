@@ -165,7 +165,7 @@ def shortened(reading: Reading, slots: int) -> Reading:
     remaining = reading.max_seq_length - slots
     if remaining < MIN_TEXT_TOKENS:
         raise ConfigError(
-            f"max_seq_length: {slots} prompt tokens leave {max(remaining, 0)} of {reading.max_seq_length} for the "
-            "text; raise it, or use fewer"
+            f"max_seq_length: {slots} prompt tokens leave {max(remaining, 0)} of {reading.max_seq_length} tokens for "
+            "the text; raise max_seq_length, or use fewer prompt tokens"
         )
     return replace(reading, max_seq_length=remaining)

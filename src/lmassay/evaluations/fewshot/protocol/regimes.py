@@ -3,6 +3,15 @@
 They may be independent, or teach each other: each generation of trainings may learn from the labels that the generation
 before it gave to unlabeled examples. A regime says which trainings a run consists of and in which order; it does not
 say where they run.
+
+It adds these entries to the spec of a training, as far as they apply:
+
+- ``label_unlabeled``: True if the trained classifier must label the unlabeled examples, for other trainings
+- ``pseudo``: how many examples that teachers labelled are added to the training examples, and how they are drawn
+- ``soft``: the training learns only from unlabeled examples, with the teachers' mean logits, at this temperature
+- ``noise``: the share of dimensions of the word embeddings that are dropped (noisy student)
+- ``method``: the method of the student (distillation), in place of the run's
+- ``previous``: see PREVIOUS
 """
 
 from __future__ import annotations
@@ -20,8 +29,8 @@ from lmassay.types import Train
 Name = Literal["default", "ensemble", "distillation", "self_training", "ipet", "noisy_student"]
 GENERATIONS = ("self_training", "ipet", "noisy_student")
 PREVIOUS = "previous"
-"""A key in the spec of a training that continues the random draws of the previous training. The last training that it
-builds upon (``Train.after``) is then that one, and not a teacher."""
+"""A key in the spec of a training that continues the random draws of the previous training. The last entry of
+``Train.after`` is then the previous training, which is not a teacher."""
 
 
 class Regime(BaseModel):
@@ -31,11 +40,13 @@ class Regime(BaseModel):
     - ``ensemble``: the logits of all trainings of a split (patterns and repetitions) are averaged
     - ``distillation``: the ensemble gives soft labels to the unlabeled examples, and a ``student`` learns these at a
       ``temperature`` (PET)
-    - ``self_training``: each training labels unlabeled examples, from which the same training learns in the next
-      generation
+    - ``self_training``: each training labels unlabeled examples, from which the training with the same split, pattern
+      and repetition learns in the next generation
     - ``ipet``: each training learns from unlabeled examples that the other trainings of the split (with ``cross``: of
-      all splits) have labelled; in each generation there are ``scale_factor`` times as many examples
+      all splits) have labelled; each generation has ``scale_factor`` times as many training examples as the one before
     - ``noisy_student``: the same as ``ipet``, with dropout of word embeddings from the second generation on
+
+    The meanings of the other options are in ``FewShot.option_help``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -59,7 +59,8 @@ class Recipe:
     label, whether or not it is their predicted label. Otherwise they are drawn from those with this predicted label."""
     reduction: Reduction = "mean"
     upsample: bool = True
-    """Whether the examples of a label that has too few are repeated."""
+    """Whether the examples of a label that has too few are repeated. This has no effect if ``most_likely`` is
+    positive."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -159,7 +160,8 @@ def draw(
     """Draw the new training examples of one learner.
 
     For each label, the number in ``sizes`` is drawn without replacement, with weights according to the probability of
-    the label.
+    the label. If a label has fewer candidates than that, they are repeated (see ``Recipe.upsample``) or all of them
+    are used, and a note says so.
     """
     if not teachers:
         raise ConfigError("there is no teacher: train several patterns or repetitions, or let all splits teach (cross)")

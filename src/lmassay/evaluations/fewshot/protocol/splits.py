@@ -8,8 +8,8 @@ that nothing of a group can leak from train to dev::
     for split in make_splits("multi_splits", units, k=4):
         train = [examples[i] for i in split.train]
 
-With seed 42, groups in the order of the file and ``stratify=False``, the strategies that FewNLU implements give exactly
-the same indices as FewNLU.
+With FewNLU's groups (``task.original_group``) in the order of the file, seed 42 and ``stratify=False``, the strategies
+that FewNLU implements give exactly the same indices as FewNLU.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def units_of(
 
     ``group``, ``label`` and ``pair`` are functions that return these properties of an example. Without ``group``, each
     example is its own group. FewNLU does this for ReCoRD, where the same question may then be in both train and dev.
+    An example without a label is a DataError.
     """
     units = []
     for index, example in enumerate(examples):
@@ -138,7 +139,7 @@ def make_splits(
 ) -> list[Split]:
     """Divide the examples ``k`` times (once for "fixed" and "dev32") by one of the strategies in ``strategies``.
 
-    - ``ratio`` is the share of the groups that is trained on.
+    - ``ratio`` is the share of the groups that is trained on; "fixed", "cross_validation" and "mdl" do not use it.
     - ``stratify`` gives every label its share of train and dev, as far as whole groups allow. A group counts for the
       label that most of its examples have.
     - ``features`` has one row per example; only "model_informed" needs it.

@@ -252,7 +252,7 @@ def two_clusters(
 
     ``sizes`` says how many rows of each stratum the first cluster gets. In each iteration the rows are assigned in the
     way that has the lowest cost (sum of squared distances to the centres), so the cost never rises and the iterations
-    come to an end.
+    converge.
     """
     import numpy as np
 

@@ -174,7 +174,7 @@ class _FewShotRun:
     def correlation(self, metrics: Iterable[str]) -> Mapping[str, float]:
         """Metric → how strongly the splits are correlated because they share examples."""
         replicates = self.record.design.replicates
-        # Runs of early versions did not record it.
+        # Runs of early versions did not record the correlations.
         if replicates is None:
             options = self.splits
             replicates = overlap.replicates(list(metrics), options.strategy, options.k, options.ratio)
@@ -476,7 +476,7 @@ def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
 
 
 def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
-    """The warnings of the runs, each once."""
+    """The notes of the runs, most of which are warnings, each once; and a warning if groups may be divided."""
     warnings: list[str] = []
     for run in runs:
         for note in run.record.provenance.notes:

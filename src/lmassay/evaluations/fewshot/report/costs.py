@@ -16,9 +16,9 @@ COLUMNS = ("method", "task", "test", "out of choice", "tokens in / out", "USD", 
 TITLE = "Scores and cost"
 EXPLANATION = (
     "Each row is a selected configuration: its test score and out-of-choice rate in percent, and the mean cost of one "
-    "split; n is the number of splits. Tokens and USD cover all answers about dev and test examples, requested now or "
-    "taken from the cache; seconds are the training time. –: does not apply. n/a: unknown, such as USD if the "
-    "model's prices are not given."
+    "split; n is the number of splits. Tokens and USD cover all prompts and answers about dev and test examples, "
+    "including answers from the cache; seconds are the training time. –: does not apply. n/a: unknown, such as USD if "
+    "the model's prices are not given."
 )
 _UNKNOWN = "n/a"
 _NONE = "–"

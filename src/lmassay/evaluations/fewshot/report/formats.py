@@ -104,7 +104,7 @@ _COLUMNS = (
 
 
 def csv_text(studies: Sequence[Study]) -> str:
-    """One line per number, with the selected configuration. Numbers are shares, not percentages."""
+    """One line per number, with the selected configuration. Scores are shares, not percentages."""
     rows: list[list[Any]] = []
     for study in studies:
         for strategy in study.strategies:

@@ -252,7 +252,7 @@ def _missing_trainings(study: Study) -> list[Block]:
         Cell("why", kind="text"),
         Cell("run", kind="text"),
     ]
-    caption = "They are left out of all means and never counted as scores."
+    caption = "These trainings are left out of all means and never counted as scores."
     if len(splits_by_row) > _MAX_MISSING:
         caption += f" The first {_MAX_MISSING} of {len(splits_by_row)}."
     caption += " To continue: lmassay resume RUN; with --retry-failed, failed trainings are repeated."

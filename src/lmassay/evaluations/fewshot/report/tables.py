@@ -50,8 +50,8 @@ _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
     "dev–test correlation: Spearman's rank correlation of mean dev and mean test scores over configurations (FewNLU "
     "does not name its coefficient). Intervals ({confidence:g} %) of an accuracy say how much it may change with other "
-    "labelled examples and other test examples; those of other scores, with other labelled examples but the same test "
-    "examples. They account for the labelled examples that splits share (Nadeau and Bengio 2003)."
+    "labelled examples and other test examples; intervals of other scores account only for other labelled examples. "
+    "All take into account that splits share labelled examples (Nadeau and Bengio 2003)."
 )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 class InputExample:
     """An example as FewNLU's processors make it: one or two texts and a label.
 
-    ``guid`` is unique in its file and ends in ``-<number>``. ``logits`` are soft labels from a teacher. ``meta`` has
-    all other fields that a task needs, and ``idx`` is the number of the example in its file.
+    ``guid`` is unique in its file and ends in ``-<number>``. ``logits`` are the logits of a teacher, which serve as
+    soft labels. ``meta`` has all other fields that a task needs, and ``idx`` is the number of the example in its file.
     """
 
     guid: str

@@ -54,7 +54,7 @@ class NluTask:
         return {mode: list(self._text_pvp(0, mode).available_patterns()) for mode in MODES}
 
     def examples(self, part: Part) -> list[InputExample]:
-        """The examples of a part. The file is read once."""
+        """The examples of a part; a DataError if its file is missing or not valid. The file is read once."""
         if part not in PARTS:
             raise ConfigError(f"there is no part '{part}'{did_you_mean(part, PARTS)}")
         if part not in self._loaded:
@@ -120,7 +120,10 @@ class NluTask:
         return example.guid
 
     def pair(self, example: InputExample) -> str:
-        """The pair of an example. In WSC, a right and a wrong example that come from the same row are a pair."""
+        """The pair of an example. In WSC, a right and a wrong example that come from the same row are a pair.
+
+        Any other example is alone in its pair.
+        """
         return str(example.meta.get("pair", example.guid))
 
     def question(self, example: InputExample) -> str | None:
@@ -243,7 +246,8 @@ def task_names() -> list[str]:
 def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | None = None) -> NluTask:
     """A task by name (``superglue/rte``, ``rte``, ``glue/mrpc``) or file (``mine.yaml``, ``mine.py:mrpc``).
 
-    ``data_dir`` is the folder of the task's files or of the data set; ``base_dir`` is where relative paths start.
+    ``data_dir`` is the folder of the task's files or of the data set; ``base_dir`` is where relative paths start. A
+    ConfigError if there is no task of this name, a DataError if the folder does not exist or lacks the task's files.
     """
     text = str(name)
     base = base_dir or Path()

@@ -66,6 +66,7 @@ class PVP(ABC):
 
     kind: ClassVar[Kind] = "labels"
     _is_multi_token: bool | None = False
+    """A subclass sets this to True if its answers may have several tokens, whatever its ``kind``."""
 
     def __init__(
         self,

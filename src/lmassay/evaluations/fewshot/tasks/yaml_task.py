@@ -17,9 +17,12 @@ In a pattern:
   shortened, and ``{x.}`` is inserted without its final punctuation.
 - ``A: … B: …`` are the two segments of the input, and ``|`` separates parts that are tokenized separately.
 
-``ptuning`` lists patterns with continuous prompt tokens: ``<2>`` stands for two of them. The number of tokens is the id
-of the pattern. Without the key, there are four such patterns: the first of ``patterns`` with 1 to 4 tokens before its
-mask.
+``ptuning`` lists patterns with continuous prompt tokens: ``<2>`` stands for two of them. The number of these tokens in
+a pattern is its id. Without the key, there are four such patterns: the first of ``patterns`` with 1 to 4 tokens before
+its mask. ``classifier`` is the input of methods without a mask; by default the first two fields.
+
+``label``, ``id``, ``group`` and ``question`` name further columns: the label, a unique id, and what the examples of one
+group or of one question have in common.
 
 ``chat`` is the wording for chat models: ``instruction``, in which ``{answers}`` becomes the list of answers;
 ``question``, with fields in braces; and ``answers`` by label. Each of the three has a default.
@@ -428,7 +431,6 @@ def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
     if data_dir is not None and not data_dir.is_dir():
         raise DataError(f"the data folder {data_dir} does not exist; check the path")
     name = description.name or path.stem
-    # Prompt tokens replace the wording of a pattern, so all patterns with them use the words of the first one.
     ptuning = description.ptuning_patterns()
     words = description.words_of_patterns()
     patterns: dict[Mode, Mapping[int, str]] = {
@@ -436,6 +438,7 @@ def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
         "cloze": description.cloze_patterns(),
         "ptuning": ptuning,
     }
+    # The key "ptuning" has no words of its own, so its patterns use those of the first cloze pattern.
     words_table = {"cloze": words, "ptuning": dict.fromkeys(ptuning, words[0])}
     pvp_class = type(f"{name}PVP", (YamlPVP,), {"PATTERNS": patterns, "WORDS": words_table})
     return NluTask(

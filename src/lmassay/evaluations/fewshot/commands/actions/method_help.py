@@ -25,10 +25,13 @@ _MEANINGS = {
     "optimiser": "auto: adamw, or hf_adamw with reference; hf_adamw is the AdamW of transformers 4.5.1",
     "temperature": "temperature of soft labels",
     "spatial_dropout": "share of embedding dimensions dropped in training",
-    "fix_deberta": "freeze DeBERTa's embeddings, head and first third",
+    "fix_deberta": "freeze DeBERTa's embeddings, head and first third of the layers",
     "reference": "use FewNLU's training loop exactly",
     "pattern": "number of the task's pattern, counted from 0",
-    "decoding_strategy": "order in which several masks are filled: most confident first, left to right, or all at once",
+    "decoding_strategy": (
+        "order in which several masks are filled: most confident first (default), left to right (ltr), or all at once "
+        "(parallel)"
+    ),
 }
 # By method: the meanings of options that only this method has, or that mean something else in this method.
 _OWN_MEANINGS = {
@@ -46,7 +49,9 @@ _OWN_MEANINGS = {
     },
     "ptuning": {
         "pattern": "number of prompt tokens",
-        "prompt_encoder_head_type": "learn the prompt vectors themselves (raw), or a network that computes them",
+        "prompt_encoder_head_type": (
+            "learn the prompt vectors themselves (raw), or a network that computes them (lstm, mlp)"
+        ),
         "embedding_learning_rate": "learning rate of the prompt",
     },
     "prompt_tuning": {

@@ -55,6 +55,7 @@ def predict(
     if output == Path("-"):
         output = None
     if output is not None:
+        # An unknown ending is an error, which must come before the texts are labelled.
         format_by_ending(output, {ending: ending for ending in _ENDINGS})
     groups = _kept_groups(run, results)
     if listed:

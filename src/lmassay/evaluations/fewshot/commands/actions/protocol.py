@@ -30,21 +30,21 @@ _MAX_NOTES_IN_BRIEF = 4
 
 
 def protocol(
-    runs: Sequence[str], every: bool, form: str | None, output: Path | None, results: Path, as_json: bool
+    runs: Sequence[str], all_runs: bool, form: str | None, output: Path | None, results: Path, as_json: bool
 ) -> None:
     """Evaluate few-shot runs by the FewNLU protocol and print or write its tables."""
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
-    if every and runs:
+    if all_runs and runs:
         raise UserError("--all evaluates every few-shot run; give either --all or names of runs")
     if output == Path("-"):
         output = None
     form = _output_format(form, output, as_json)
     with Store(results, for_display=True) as store:
-        records = store.runs() if every else chosen_runs(store, runs)
+        records = store.runs() if all_runs else chosen_runs(store, runs)
         studies = read_studies(store, records)
     if not studies:
-        location = f"in {results}" if every else "among these"
+        location = f"in {results}" if all_runs else "among these"
         raise UserError(f"there is no few-shot run {location}; see `lmassay ls`, or give --all for all runs")
     if form != "text":
         _write(studies, form, output)

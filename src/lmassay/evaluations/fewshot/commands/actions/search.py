@@ -45,7 +45,7 @@ def search(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Search for the options with the best mean dev score over splits, with Optuna."""
+    """Search for the options with the best mean dev score over splits, with Optuna; returns the exit code."""
     optuna = _optuna()
     with plugin_output_to_stderr():
         space = Space(read_config(config, overrides))

@@ -186,6 +186,7 @@ class WicPVP(TablePVP):
     """WiC: does a word have the same meaning in two sentences?"""
 
     _YES: ClassVar[Words] = {"F": ["No"], "T": ["Yes"]}
+    # In a dictionary entry that begins with "(1) (a)", "(b)" is another example of the same sense, "(2)" another sense.
     _SENSE: ClassVar[Words] = {"F": ["2"], "T": ["b"]}
     _BOTH: ClassVar[Words] = {"F": ["No", "False"], "T": ["Yes", "True"]}
     _SIMILAR = '"|{sentence1}|" / "|{sentence2}|" Similar sense of "{word!}"?|[M]|.'
