@@ -7,7 +7,6 @@ import re
 import numpy as np
 
 from lmassay.evaluations.robustness.coverage import GROUP, UNCHANGED
-from lmassay.reporting.numbers import value_text
 from lmassay.statistics.table import score_table
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -29,7 +28,7 @@ def cut_off_note(record: RunRecord) -> str:
     if share is None or not share.value:
         return ""
     return (
-        f"in {value_text(share, 3)} of {share.n} inputs, an output with or without attack was cut off at max_tokens; "
+        f"in {share.value:.3f} of {share.n} inputs, an output with or without attack was cut off at max_tokens; "
         "what is missing counts as damage. Set a higher task.max_tokens."
     )
 
