@@ -168,7 +168,9 @@ def _sample_note(record: RunRecord) -> list[str]:
     if not _asks_questions(record):
         return []
     seed = record.config["task"].get("sample_seed", _SEED)
-    return [f"one question of each template, drawn at random with seed {seed}; the attacked texts were not read"]
+    return [
+        f"one question of each template, drawn at random with seed {seed}; the attacked texts were not checked by hand"
+    ]
 
 
 # --- the sample configuration and the number --------------------------------------------------------------------------

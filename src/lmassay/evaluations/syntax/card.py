@@ -1,4 +1,7 @@
-"""Syntax on the card (``lmassay card``): the runs that it needs, and its headline number."""
+"""Syntax on the card (``lmassay card``): the runs that it needs, and its headline number.
+
+The metrics TSE, EW and MW are defined in :mod:`.metrics`.
+"""
 
 from __future__ import annotations
 
@@ -193,7 +196,7 @@ def _sentence_references(record: RunRecord, own: Result) -> list[ReferenceTable]
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """Return MW of the latest run: the mean over its constructions, or that of the only one."""
+    """Return MW of the latest run: the mean over its constructions, or that of the only one. Without MW, return TSE."""
     if not records:
         return None
     record = records[-1]

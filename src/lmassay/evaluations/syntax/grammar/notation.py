@@ -8,7 +8,7 @@ r"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subjec
 | ``unlike subject in number`` | has a different value than ``subject`` |
 | ``not subject`` | a different word than the one in ``subject`` |
 | ``contrast number`` | the bad sentence has another value here; exactly one slot of a template has a contrast |
-| ``head`` | the word that the pair is grouped by, if not the one the contrast agrees with |
+| ``head`` | the word by which pairs are clustered, if it is not the one that the contrast agrees with |
 | ``attractor`` | a word that may distract from the one the contrast agrees with |
 | ``bystander`` | a word that has the contrasted feature but does not distract |
 | ``{next to|behind}``, ``{place:next to|behind}`` | one of these words; with a name, it is written into the row |

@@ -86,7 +86,11 @@ class TemplateSlot:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPair:
-    """A minimal pair; ``side`` is the contrast's value in the good sentence."""
+    """A minimal pair.
+
+    ``side`` is the contrasted feature's value in the good sentence, ``noun`` is the head word, ``contrast`` is the kind
+    of word that differs, and ``factors`` are further fields of the row.
+    """
 
     good: str
     bad: str
@@ -123,7 +127,10 @@ class GrammarTemplate:
         return ways_to_fill * wrong_values
 
     def pairs(self, rng: random.Random | None = None) -> Iterator[WrittenPair]:
-        """Yield every pair, in the order of the lexicon; with ``rng``, beginning with a random one."""
+        """Yield every pair, in the order of the lexicon; with ``rng``, beginning with a random one.
+
+        Pairs whose bad sentence is equal to the good one, or grammatical in another reading, are left out.
+        """
         for filled in self._fill(0, {}, rng):
             good = self._text(filled)
             wrong_forms = self._wrong_forms[filled[self.contrast.name]]
@@ -443,8 +450,8 @@ def _attractors(
 ) -> tuple[TemplateSlot, ...]:
     """Return the slots that may distract from the one that the contrast agrees with.
 
-    These are the slots marked so; else, if the feature has labels, all others that decide about it and are not marked
-    bystander.
+    These are the slots marked as attractor. If none is marked and the feature has labels, they are all slots that
+    decide about the feature of a word, except the one that decides about the contrast, and except bystanders.
     """
     marked = []
     bystanders = set()

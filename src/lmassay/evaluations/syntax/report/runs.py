@@ -136,7 +136,7 @@ def _worst_contexts(rows: Iterable[Row]) -> list[Row]:
     first_of_noun: dict[tuple[str, str], Row] = {}
     for row in candidates:
         groups = row.example.groups
-        # Ten contexts with the same noun would not say more than one.
+        # Further contexts with the same noun would tell the reader nothing new.
         noun = (groups.get("construction", ""), groups.get("noun", ""))
         first_of_noun.setdefault(noun, row)
     return list(first_of_noun.values())[:MAX_EXAMPLES]
