@@ -189,6 +189,8 @@ class Robustness(Task):
         self._adaptive: AdaptiveAttack | None = None
         candidates_per_sentence = 1
         if attack is not None and attack.file is None and attack.gradient is None:
+            # For a beam search, whose candidates come from self._adaptive, the maker only says before the run whether
+            # the perturbations change the inputs.
             self._maker = CandidateMaker(attack, base_dir)
             candidates_per_sentence = self._maker.max_candidates
         self.requests_each = 0 if side == "source" else 1 + candidates_per_sentence

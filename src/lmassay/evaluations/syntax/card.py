@@ -30,7 +30,9 @@ _CONSTRUCTIONS = {
     "Across object relative clause": "english:across_object_relative",
     "In object relative clause": "english:in_object_relative",
 }
-_COMPARED_OVER_CONTEXTS = "Agreement (MW): the difference is that of the means over contexts, not over constructions."
+_COMPARED_OVER_CONTEXTS = (
+    "Agreement (MW): the difference is between means over contexts, not between means over constructions."
+)
 _MAX_PAIRS = {"quick": 40, "standard": 100, "full": 400}
 
 

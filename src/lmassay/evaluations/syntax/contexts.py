@@ -50,7 +50,7 @@ class VerbContext:
 
 @dataclass(frozen=True, slots=True)
 class DroppedRow:
-    """A row that has no blank, and why."""
+    """A row that has no blank that this model can be tested at, and why."""
 
     construction: str
     pair: MinimalPair

@@ -186,9 +186,9 @@ class Syntax(Task):
             notes.append(f"{counted(len(dropped), 'pair')} unscored: the sentences do not differ in exactly one word")
         without_number = sum(context.number is None for context in contexts)
         if without_number and self._verbs.lemmas:
-            have = "context has" if without_number == 1 else "contexts have"
+            contexts_in_words = counted(without_number, "context")
             notes.append(
-                f"{without_number} {have} no label and verbs that do not show whether the singular or the plural is "
+                f"in {contexts_in_words}, neither a label nor the verbs show whether the singular or the plural is "
                 "right, so only TSE is computed there"
             )
         by_construction: dict[str, list[VerbContext]] = {}
@@ -249,6 +249,7 @@ class Syntax(Task):
             return []
         their = "its" if len(constructions) == 1 else "their"
         named = enumerated(constructions, _MAX_NAMED_CONSTRUCTIONS)
+        # See nouns.py: a noun is recognised only if the data repeat their nouns.
         reason = f"no agreement noun is repeated in {named}"
         if self._options.cluster != "auto":
             reason = f"no row of {named} has the field '{self._options.cluster}'"

@@ -74,8 +74,8 @@ def numba_is_usable() -> bool:
     try:
         import numba  # noqa: F401
     except Exception:
-        # Not only ImportError, which numba raises if it is missing or numpy is too new for it: numba also imports
-        # `coverage`, and a user's own coverage.py in the current folder makes that fail in other ways.
+        # Not only ImportError (numba is missing, or numpy is too new for it): numba also imports `coverage`, and a
+        # user's own coverage.py in the current folder makes that fail in other ways.
         return False
     return True
 

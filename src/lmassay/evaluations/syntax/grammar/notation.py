@@ -103,7 +103,7 @@ def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -
     if optional is not None:
         if "|" in optional:
             words = _unhide(optional)
-            raise GrammarMistake(f"'({words})' has a '|'; one of these words or none is {{{words}|}}")
+            raise GrammarMistake(f"'({words})' has a '|'; for one of these words or none, write {{{words}|}}")
         return _choice(f"#{number}", ("", optional), recorded=False)
     if "|" not in inside:
         return _slot(inside, values)

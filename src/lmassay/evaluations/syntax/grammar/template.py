@@ -382,8 +382,8 @@ def _contrast_feature(parsed: ParsedSlot, slot: TemplateSlot, features: Mapping[
         )
     if slot.link(name) is None and not set(parsed.values) & set(features[name].values):
         raise GrammarMistake(
-            f"nothing says which {name} is right in the slot '{slot.name}', so both sentences are; "
-            f"let it agree with another slot or give it a value"
+            f"nothing says which {name} is right in the slot '{slot.name}', so both sentences are "
+            f"right; let it agree with another slot or give it a value"
         )
     return name
 
@@ -403,8 +403,8 @@ def _check_choices_are_words(
             if name in categories and (not following or following[0] in slot_words):
                 raise GrammarMistake(
                     f"'{text}' in a choice or in (…) is written as it is, but '{name}' is a category; for words of "
-                    f"several categories make one, 'Either: {{includes: [{name}, …]}}', and write {{Either}}; for an "
-                    f"optional slot write two templates; for the word itself rename the category"
+                    f"several categories, define 'Either: {{includes: [{name}, …]}}' and write {{Either}}; for an "
+                    f"optional slot, write two templates; for the word itself, rename the category"
                 )
 
 
@@ -427,7 +427,7 @@ def _check_right_is_determined(
         if root is not decisive and not_decisive.isdisjoint((slot.name, root.name)):
             raise GrammarMistake(
                 f"the slot '{decisive.name}' agrees with no other in {feature.name}, but '{root.name}' has a "
-                f"{feature.name} too; write 'agrees {root.name}' in '{decisive.name}' and leave a value to "
+                f"{feature.name} too; write 'agrees {root.name}' in '{decisive.name}' and give a value, if any, in "
                 f"'{root.name}', or mark '{root.name}' attractor or bystander if it does not decide"
             )
 

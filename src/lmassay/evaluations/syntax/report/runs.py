@@ -26,7 +26,7 @@ _CUTOFF_METRIC = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 class Basis:
     """What a construction's numbers are based on: its nouns, and how many contexts have no known noun.
 
-    ``lemmas`` are the numbers of lemmas that contexts count; contexts may differ in it.
+    ``lemmas`` are the different numbers of verbs of the list that EW and MW count in its contexts.
     """
 
     nouns: set[str] = field(default_factory=set)

@@ -44,8 +44,8 @@ _MAX_NAMED_CONSTRUCTIONS = 3
 _DIGITS = 3
 _SCORES_CAPTION = (
     "MW: share of the verbs' probability that is on agreeing forms. EW: share of the verbs whose right form is more "
-    "probable than the wrong one. TSE: the same for the verbs of the data's own sentence pairs. sg, pl: where the "
-    "right verb is singular, plural."
+    "probable than the wrong one. TSE: the same for the verbs of the data's own sentence pairs. sg, pl: only the "
+    "contexts whose right verb is singular or plural."
 )
 _FACTS_CAPTION = (
     "mass: probability of all verbs that MW counts. rows: sentence pairs that TSE counts, with the number of different "
