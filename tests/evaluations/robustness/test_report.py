@@ -34,7 +34,7 @@ def test_outputs_that_were_cut_off_have_a_column():
 
 def test_the_note_on_cut_off_outputs_says_what_to_set():
     note = cut_off_note(run_with("success", "cut_off"))
-    assert "for a share of 0.500 of 2 inputs" in note
+    assert "in 0.500 of 2 inputs" in note
     assert "task.max_tokens" in note
 
 

@@ -247,7 +247,7 @@ def _with_nothing(inputs: Inputs) -> Inputs:
 
 
 def _queries_of_steps(queries: int, steps: int) -> list[int]:
-    """Divide queries evenly among steps; what is left over goes to the first steps, one each.
+    """Divide queries evenly among steps; the remaining ones go to the first steps, one each.
 
     >>> _queries_of_steps(9, 2)
     [5, 4]

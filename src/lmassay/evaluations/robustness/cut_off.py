@@ -12,6 +12,6 @@ def cut_off_note(record: RunRecord) -> str:
     if share is None or not share.value:
         return ""
     return (
-        f"{record.label} on {record.model}: for a share of {value_text(share, 3)} of {share.n} inputs, an output with "
-        "or without attack was cut off at max_tokens; the missing text counts as damage. Set a higher task.max_tokens."
+        f"{record.label} on {record.model}: in {value_text(share, 3)} of {share.n} inputs, an output with or without "
+        "attack was cut off at max_tokens; what is missing counts as damage. Set a higher task.max_tokens."
     )

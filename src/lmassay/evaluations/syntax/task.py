@@ -96,7 +96,8 @@ class Syntax(Task):
             "or names for any of these"
         ),
         "verbs": (
-            "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list"
+            "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list, "
+            "but none for published data in other languages"
         ),
         "cutoffs_top": "cut-offs of EW and MW: shares of the probability mass, from the most probable token on",
         "cutoffs_bottom": "cut-offs of EW and MW: shares of the probability mass, from the least probable token on",
@@ -110,7 +111,10 @@ class Syntax(Task):
             "what to do about pairs that do not differ in exactly one word: stop with an error, or count them "
             "as unscored"
         ),
-        "clusters": "which examples are not independent: auto (the agreement noun), a field of the data, or none",
+        "clusters": (
+            "which examples are not independent: those with the same agreement noun (auto), or with the same value of "
+            "this field of the data; or none"
+        ),
         "compat": "released: count lemmas as the released program of refining-tse does",
         **COLUMNS_HELP,
         "label": "name in tables",

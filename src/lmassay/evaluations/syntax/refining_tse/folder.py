@@ -1,7 +1,7 @@
 """Write a run as refining-tse would have written it.
 
 ``<logger.path>/<dataset>_<model>_<metrics>/`` contains config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
-json/ for objects that the original pickles (reading a pickle can run code, so they are JSON here), and an empty figs/.
+json/ for objects that the original stores in a binary format that can run code when it is read, and an empty figs/.
 """
 
 from __future__ import annotations
