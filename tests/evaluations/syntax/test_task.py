@@ -447,7 +447,7 @@ def test_what_was_left_out_is_said_before_the_run(files):
     done = lmassay("run", config, "--results", files / "r")
     assert "1 duplicate row is not counted again" in done.stderr
     assert "1 pair unscored: the sentences do not differ in exactly one word" in done.stderr
-    assert "1 context has no label" in done.stderr
+    assert "in 1 context, neither a label nor the verbs show" in done.stderr
     assert "1 context occurs with both labels" in done.stderr
     assert "the verb list verbs.csv has only" in done.stderr
     assert "no agreement noun is repeated" in done.stderr

@@ -133,7 +133,7 @@ evaluation = Evaluation(
         "perturbation": {
             "charswap": Component(f"{_PERTURBATIONS}:charswap", "swap two neighbouring letters inside a word"),
             "keyboard": Component(
-                f"{_PERTURBATIONS}:keyboard", "hit the key next to the right one; per keyboard layout"
+                f"{_PERTURBATIONS}:keyboard", "hit the key next to the right one, on a keyboard layout of your choice"
             ),
             "delete": Component(f"{_PERTURBATIONS}:delete", "leave out a letter"),
             "insert": Component(f"{_PERTURBATIONS}:insert", "type a letter twice or add one"),

@@ -136,7 +136,7 @@ class GradientAttack:
         return {**inputs, "gradient_queries": [*queries, query]}
 
     def _with_candidates(self, inputs: Inputs, substitutions: Substitutions) -> Inputs | None:
-        """Try the substitutions that the gradient recommends."""
+        """Try the substitutions that the gradient recommends; None if all of them have been tried before."""
         query = inputs["gradient_queries"][-1]
         texts = list(inputs["adv_src"])
         made_by = list(inputs["made_by"])
@@ -212,7 +212,10 @@ class BeamSearch:
         return _with_nothing(inputs)
 
     def _starts(self, inputs: Inputs, fitness: Sequence[float]) -> list[AttackCandidate]:
-        """What the next step perturbs: the sentence itself in the first step, then the best candidates so far."""
+        """What the next step perturbs: the sentence itself in the first step, then the best candidates so far.
+
+        ``made_by`` of a start is the text to which the name of the next perturbation is appended.
+        """
         if not inputs["adv_src"]:
             return [AttackCandidate(inputs["src"], "")]
         best_first = sorted(range(len(fitness)), key=lambda candidate: -fitness[candidate])
@@ -244,7 +247,7 @@ def _with_nothing(inputs: Inputs) -> Inputs:
 
 
 def _queries_of_steps(queries: int, steps: int) -> list[int]:
-    """Divide queries evenly among steps; what is left over goes to the first steps, one each.
+    """Divide queries evenly among steps; the remaining ones go to the first steps, one each.
 
     >>> _queries_of_steps(9, 2)
     [5, 4]

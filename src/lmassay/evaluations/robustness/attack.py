@@ -83,9 +83,10 @@ class Attack(BaseModel):
     """One attack of a configuration: ``charswap``, or ``{name: …, file: adv.fr}``, ``{name: …, search: {…}}``
     or ``{name: …, gradient: {…}}``.
 
-    ``name`` is what tables show; it is also the perturbation, unless ``perturb`` or ``file`` is given.
-    ``redraws`` is how often a perturbation is repeated for a sentence that it left unchanged: with a low rate and some
-    redraws, almost every sentence gets one small change.
+    ``name`` is what tables show; it is also the perturbation, unless ``perturb``, ``file``, ``search`` or ``gradient``
+    is given. ``rate``, ``redraws`` and ``options`` are only for a single perturbation; ``seed`` is also for a search or
+    a gradient attack. ``redraws`` is how often at most a perturbation is repeated for a sentence that it left
+    unchanged: with a low rate and some redraws, almost every sentence gets one small change.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -211,7 +212,10 @@ class CandidateMaker:
         return False
 
     def candidates(self, text: str, index: int) -> list[AttackCandidate]:
-        """At least one candidate. Those of a search are distinct and differ from ``text``, unless no candidate does."""
+        """The candidates, at least one.
+
+        Those of a search are distinct and differ from ``text``; if no perturbation changes it, it is the only one.
+        """
         if self._search is None:
             return [AttackCandidate(self._perturbed(text, index), self._perturbers[0].name)]
         candidates: dict[str, AttackCandidate] = {}

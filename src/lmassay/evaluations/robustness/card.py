@@ -47,7 +47,8 @@ def _attack(perturbation: str, **options: Any) -> dict[str, Any]:
 
 # These attacks keep the meaning. Attacks on whole words do not: nobody can complete "The capital is the city of". Nor
 # do deleted letters, which make other words ("day" becomes "da", "snow" becomes "now"). The attacked sentences were
-# read one by one: with other seeds, wrong keys spoil short words that the answer depends on ("coal" becomes "clal").
+# read one by one, which is why ``keyboard`` has this seed: with others, it spoils short words that the answer depends
+# on ("coal" becomes "clal").
 _QUICK = [_attack("charswap"), _attack("keyboard", seed=12), _attack("insert")]
 _STANDARD = [*_QUICK, _attack("homoglyph")]
 _FULL = [*_STANDARD, _attack("case", options={"letters": "one"}), _attack("diacritics")]
@@ -168,7 +169,9 @@ def _sample_note(record: RunRecord) -> list[str]:
     if not _asks_questions(record):
         return []
     seed = record.config["task"].get("sample_seed", _SEED)
-    return [f"one question of each template, drawn at random with seed {seed}; the attacked texts were not read"]
+    return [
+        f"one question of each template, drawn at random with seed {seed}; the attacked texts were not checked by hand"
+    ]
 
 
 # --- the sample configuration and the number --------------------------------------------------------------------------

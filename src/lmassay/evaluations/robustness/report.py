@@ -128,7 +128,7 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
 
 
 def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
-    """The metrics that at least one run has, with their titles."""
+    """The metrics that at least one run shows in the table, with their titles."""
     present: set[str] = set()
     for record in records:
         metrics = {result.metric for result in record.results}
@@ -178,6 +178,7 @@ class RowSummary:
     """What the page shows of a run's rows: a random sample for the scatter plot, and the sentences hit hardest."""
 
     scored: int
+    """The number of all rows with a score."""
     sample: Sequence[Row]
     hardest: Sequence[Row]
 
@@ -212,7 +213,7 @@ def _sample(count: int) -> list[int]:
 
 
 def _hardest(table: ScoreTable, scored_rows: NDArray[np.int64]) -> list[int]:
-    """The rows with the highest s_src + d_tgt; of rows with the same value, the earlier ones."""
+    """The numbers of the rows with the highest s_src + d_tgt; of rows with the same value, the earlier ones."""
     s_src = table.column("s_src")[scored_rows]
     d_tgt = table.column("d_tgt")[scored_rows]
     # Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt. A row with neither counts

@@ -55,9 +55,9 @@ class _ScoredTexts:
     lines: Sequence[int]
     """Example → its line, counted from 1."""
     sources: Sequence[str]
-    """Example → its input; empty if inputs are not known."""
+    """Example → its input; without inputs, no entries or only empty texts."""
     references: Sequence[Any]
-    """Example → its reference; empty if there is none."""
+    """Example → its reference; without references, no entries or only None."""
     out: Sequence[str]
     """Example → the output without attack; empty if only the attack is evaluated."""
     owners: Sequence[int]
@@ -82,16 +82,16 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Robustness(Task):
-    """s_src, d_tgt (or s_tgt without a reference) and success of one attack on one system.
+    """s_src, d_tgt (or s_tgt without a reference) and success of one attack on one system; see :mod:`.criterion`.
 
     ``side: source`` evaluates the attack alone, without a model; ``side: target`` evaluates given outputs alone.
-    ``prompt`` is the request to a live system; ``{x}`` stands for the sentence. An answer ends where a text of ``stop``
-    begins.
+    ``prompt`` is the request to a live system, that is, to a model that answers during the run (the alternative is
+    outputs from files); ``{x}`` stands for the sentence. An answer ends where a text of ``stop`` begins.
 
     ``questions`` names a published set of questions with choices instead of ``src`` and ``ref``: the text and the
     question are attacked, the choices (``{choices}`` in the prompt) are not, and the right choice is the reference. One
-    question of each template is drawn with ``sample_seed``, ``sample`` questions in all. With ``answer_by: choices``
-    the model must answer with one of the choices.
+    question of each template is drawn with ``sample_seed``; ``sample`` limits how many are drawn in all. With
+    ``answer_by: choices`` the model must answer with one of the choices.
     """
 
     name = "robustness"
@@ -102,14 +102,14 @@ class Robustness(Task):
         "src": "the file with the source texts, one per line",
         "attack": (
             "a perturbation by name, a file with attacked texts, a search or a gradient: name, file, perturb, "
-            "rate, seed, redraws, search, gradient"
+            "rate, seed, redraws, options, search, gradient"
         ),
-        "attack.name": "name in tables; without other keys, the name of a perturbation",
+        "attack.name": "name in tables; without perturb, file, search and gradient also the name of the perturbation",
         "attack.file": "a file with the attacked texts",
         "attack.perturb": "the name of a perturbation",
         "attack.rate": "probability that each eligible word is changed",
-        "attack.seed": "random seed of the perturbation",
-        "attack.redraws": "how often an unchanged text is drawn again",
+        "attack.seed": "random seed of the perturbation, the search or the gradient attack",
+        "attack.redraws": "how often at most the perturbation is repeated for a text that it left unchanged",
         "attack.options": "options of the perturbation",
         "attack.search": "search for the most harmful of several changes: perturbations, rates, budget, beam, steps",
         "attack.gradient": "attack by gradients: kind, k, substitutions, budget",
@@ -129,7 +129,7 @@ class Robustness(Task):
         ),
         "sample": "number of questions to draw, equally many of each category as far as possible",
         "sample_seed": "random seed for drawing questions",
-        "answer_by": "choices restricts the answers to questions to their choices",
+        "answer_by": "choices: a model must answer a question with one of its choices; generate: it may write any text",
     }
     config_example = "task: {name: robustness, src: src.txt, attack: [charswap, keyboard], s_src: chrf}"
 
@@ -189,6 +189,8 @@ class Robustness(Task):
         self._adaptive: AdaptiveAttack | None = None
         candidates_per_sentence = 1
         if attack is not None and attack.file is None and attack.gradient is None:
+            # For a beam search, whose candidates come from self._adaptive, the maker only says before the run whether
+            # the perturbations change the inputs.
             self._maker = CandidateMaker(attack, base_dir)
             candidates_per_sentence = self._maker.max_candidates
         self.requests_each = 0 if side == "source" else 1 + candidates_per_sentence
@@ -199,8 +201,9 @@ class Robustness(Task):
         self._fitness_cache: dict[_CandidateKey, float] = {}
         """s_src + d_tgt of the candidates of attacks that are in progress."""
         self._opened: ParallelText | QuestionText | None = None
-        self._lines = 0
-        self._outputs = ""
+        # Of outputs from files, set by check_model(): how many lines there are, and a digest of the file ``out``.
+        self._output_lines = 0
+        self._output_digest = ""
         self._notes: list[str] = []
 
     # --- the contract of a task -------------------------------------------------------------------------------------
@@ -242,8 +245,8 @@ class Robustness(Task):
                 f"the system's outputs have {lines} lines, but {first_path} has {self._text().lines}; parallel files "
                 f"must have the same number of lines"
             )
-        self._lines = lines
-        self._outputs = str(model.identity().get("out", ""))
+        self._output_lines = lines
+        self._output_digest = str(model.identity().get("out", ""))
 
     def check_examples(self, limit: int | None) -> None:
         """Refuse an attack that changes no input, and warn if it changes few: its success rate would mean little."""
@@ -270,7 +273,7 @@ class Robustness(Task):
     def size(self) -> int | None:
         if self._has_texts:
             return self._text().lines
-        return self._lines or None
+        return self._output_lines or None
 
     def examples(self) -> Iterator[Example]:
         for index, row in enumerate(self._rows()):
@@ -288,13 +291,14 @@ class Robustness(Task):
                 inputs["adv_src"] = [candidate.text for candidate in candidates]
                 inputs["made_by"] = [candidate.made_by for candidate in candidates]
             # The id contains only what all attacks on this sentence share, so that their runs can be paired by it.
-            shared = row.get("src", row.get("ref", self._outputs))
+            shared = row.get("src", row.get("ref", self._output_digest))
             yield Example(_example_id(index, shared), inputs, row.get("ref"), _groups(inputs))
 
     def requests(self, example: Example) -> Sequence[Request]:
         if self.side == "source":
             return []
         index = example.inputs["line"] - 1
+        # If the attacked inputs are unknown, an empty text stands for the only one; outputs from files ignore it.
         adversarial = example.inputs.get("adv_src", [""])
         choices = example.inputs.get("choices", [])
         gradient_queries = example.inputs.get("gradient_queries", [])
@@ -310,7 +314,11 @@ class Robustness(Task):
         return requests
 
     def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Example]:
-        """Let an adaptive attack look at the answers and decide what to try next."""
+        """Let an adaptive attack look at the answers and decide what to try next.
+
+        The inputs of an example whose attack goes on are extended; an example that is returned as it is has no further
+        requests.
+        """
         if self._adaptive is None:
             return examples
         fitness_by_example = self._fitness_by_example(examples, [_outputs(answers) for answers in responses])
@@ -330,7 +338,7 @@ class Robustness(Task):
         return extended
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        """Score all candidates of all examples together, then keep the best candidate of each example."""
+        """Score all candidates of all examples together, then keep the most harmful candidate of each example."""
         responses = [_outputs(answers) for answers in responses]
         # The attacks on these examples are over, so the fitness of their candidates is no longer needed.
         self._fitness_cache.clear()
@@ -414,7 +422,7 @@ class Robustness(Task):
             if groups:
                 can_turn_wrong &= np.array([label != UNCHANGED for label in groups[GROUP]])
             values["turned_wrong"] = np.where(can_turn_wrong, 1 - values["s_adv"], np.nan)
-        shared = sources or references or [self._outputs] * len(positions)
+        shared = sources or references or [self._output_digest] * len(positions)
         ids = [_example_id(position, text) for position, text in zip(positions, shared, strict=True)]
         return RowBatch(positions.start, ids, values, groups, inputs, references, details)
 
@@ -469,6 +477,7 @@ class Robustness(Task):
             parts["threshold"] = self.success_threshold
         if self.side != "source" and self._has_source:
             if self._prompt == "{x}":
+                # The prompt is the sentence alone. Any other prompt is named by its hash.
                 parts["prompt"] = "x"
             else:
                 parts["prompt"] = hashlib.sha256(self._prompt.encode()).hexdigest()[:8]
@@ -538,7 +547,7 @@ class Robustness(Task):
         if self._has_texts:
             yield from self._text().rows()
             return
-        for _ in range(self._lines):
+        for _ in range(self._output_lines):
             yield {}
 
     def _changes(self) -> Iterator[bool]:
@@ -779,7 +788,8 @@ def _is_live(response: Response) -> bool:
 def _example_id(index: int, text: str) -> str:
     """The id by which runs of several attacks are paired: the line number and a digest of what they share.
 
-    That is the sentence or, if only outputs are known, the whole file of outputs without attack.
+    They share the sentence; without sentences, the reference; without both, the file of outputs without attack, whose
+    digest is then ``text``.
     """
     return f"{index + 1}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
@@ -823,6 +833,7 @@ def _unchanged(table: ScoreTable, settings: Settings) -> Result:
 def _turned_wrong(table: ScoreTable, settings: Settings) -> Result:
     """The share of right answers that turn wrong; examples that were wrong from the start are not counted at all."""
     counted = ~np.isnan(table.column("turned_wrong"))
+    # These have no score either, but they are reported as errors or unscored.
     without_answer = np.isnan(table.column("s_out"))
     return intervals.mean_result(table, "turned_wrong", settings, where=counted | without_answer)
 

@@ -1,8 +1,10 @@
 """The syntax evaluation: does a model know grammar?
 
-It compares the forms of verbs in minimal pairs (the metrics TSE, EW and MW), or whole sentences as BLiMP does.
+It compares the forms of verbs in minimal pairs (the metrics TSE, EW and MW, see :mod:`.metrics`), or whole sentences as
+BLiMP does.
 
-The successor of refining-tse (Newman et al. 2021). This module only declares the evaluation; importing it is cheap.
+The evaluation is the successor of refining-tse (Newman et al. 2021). This module only declares the evaluation;
+importing it is cheap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Syntax on the card (``lmassay card``): the runs that it needs, and its headline number."""
+"""Syntax on the card (``lmassay card``): the runs that it needs, and its headline number.
+
+The metrics TSE, EW and MW are defined in :mod:`.metrics`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ _CONSTRUCTIONS = {
     "Across object relative clause": "english:across_object_relative",
     "In object relative clause": "english:in_object_relative",
 }
-_COMPARED_OVER_CONTEXTS = "Agreement (MW): the difference is that of the means over contexts, not over constructions."
+_COMPARED_OVER_CONTEXTS = (
+    "Agreement (MW): the difference is between means over contexts, not between means over constructions."
+)
 _MAX_PAIRS = {"quick": 40, "standard": 100, "full": 400}
 
 
@@ -193,7 +198,7 @@ def _sentence_references(record: RunRecord, own: Result) -> list[ReferenceTable]
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """Return MW of the latest run: the mean over its constructions, or that of the only one."""
+    """Return MW of the latest run: the mean over its constructions, or that of the only one. Without MW, return TSE."""
     if not records:
         return None
     record = records[-1]

@@ -1,4 +1,7 @@
-"""Collect the distinct contexts of the data: one request per context, however many verbs are compared in it."""
+"""Collect the distinct contexts of the data: one request per context, however many verbs are compared in it.
+
+The metrics that need them, TSE, EW and MW, are defined in :mod:`.metrics`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class VerbContext:
 
 @dataclass(frozen=True, slots=True)
 class DroppedRow:
-    """A row that has no blank, and why."""
+    """A row that has no blank that this model can be tested at, and why."""
 
     construction: str
     pair: MinimalPair
@@ -59,10 +62,13 @@ class ContextOptions:
     """How rows become contexts."""
 
     capitalize: bool
+    """Whether the first word gets a capital letter."""
     period: bool
+    """Whether the sentence gets a full stop."""
     sees_right: bool
     """Whether the model sees the text after the blank. If not, contexts that differ only there are merged."""
     stop_at_bad_rows: bool
+    """Whether a row without a blank is an error. If not, it is dropped and reported as unscored."""
     cluster: str
     """``auto`` (the agreement noun), ``none``, or the field of the data that names the cluster of a row."""
 
@@ -251,6 +257,7 @@ def as_example(context: VerbContext) -> Example:
         "number": context.number or "unknown",
         # A context without a known noun is its own cluster.
         "noun": context.noun or f"{context.left}_{context.right}",
+        # A masked and a causal model are compared by this group, because only the former sees the text on the right.
         "left": digest(context.construction, context.left)[:12],
         "rows": str(len(context.rows)),
     }

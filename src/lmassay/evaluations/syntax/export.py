@@ -44,7 +44,7 @@ def _document(row: Row) -> LogDocument:
 
 
 def _sample(row: Row) -> dict[str, Any] | None:
-    """Return the log-probabilities that the verdict on a minimal pair is based on."""
+    """Return the log-probabilities that the verdict on a minimal pair is based on; None for a pair without a score."""
     inputs = row.example.inputs
     details = row.score.details
     if "logprob_good" not in details or "asked" not in inputs:
@@ -69,7 +69,10 @@ def _sample(row: Row) -> dict[str, Any] | None:
 
 
 def _instance(row: Row) -> dict[str, Any] | None:
-    """Return a comparison of two sentences; nothing was generated, so the output is the two log-probabilities."""
+    """Return a comparison of two sentences; None for a pair without a score.
+
+    Nothing was generated, so the output is the two log-probabilities.
+    """
     if "logprob_good" not in row.score.details:
         return None
     good = str(row.example.inputs["good"])

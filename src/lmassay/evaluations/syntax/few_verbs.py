@@ -1,6 +1,7 @@
-"""A note for models that have only few verbs of the list as single tokens, so that EW and MW are based on few verbs.
+"""A note for models that have only few verbs of the list as single tokens.
 
-How many verbs a model has is known only after a run.
+EW and MW, the accuracies over a verb list (see :mod:`.metrics`), are then based on few verbs. How many verbs a model
+has is known only after a run.
 """
 
 from __future__ import annotations

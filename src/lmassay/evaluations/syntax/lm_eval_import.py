@@ -188,7 +188,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _request_order(sample: LogSample) -> tuple[int, int] | None:
-    """Return which request is about the good and which about the bad sentence; None if it compares something else."""
+    """Return which request is about the good and which about the bad sentence; None if the sample is not a pair."""
     good = sample.doc.get("sentence_good")
     bad = sample.doc.get("sentence_bad")
     if not isinstance(good, str) or not isinstance(bad, str):

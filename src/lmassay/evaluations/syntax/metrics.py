@@ -242,6 +242,7 @@ def _scores_of_sets(forms: LemmaForms, bins: Bins, cutoffs: int, top: bool) -> C
     return ContextScores(
         ew=ew_of_lemmas(agreeing, counted),
         mw=mw_of_masses(right_mass, wrong_mass),
+        # Both forms of a lemma that counts, even if only one of them is in.
         mass=_cumulative(lemma_bins, right + wrong, cutoffs),
     )
 

@@ -76,12 +76,12 @@ class PairFormat(BaseModel):
 # What `lmassay tasks` says about the option "columns" of a task that reads pairs.
 COLUMNS_HELP = {
     "columns": "the columns of your file, such as {right: good, wrong: bad}; by default those of BLiMP",
-    "columns.format": "the format of the file; auto goes by its ending",
+    "columns.format": "the format of the file; auto: the one that the ending of its name indicates",
     "columns.right": "the column with the grammatical sentence",
     "columns.wrong": "the column with the ungrammatical sentence",
     "columns.group": "a column by which results are grouped",
     "columns.groups": "the columns of field, phenomenon and paradigm, by which results are grouped: {field: topic}",
-    "columns.blank": "first puts the blank at the first of several words that differ",
+    "columns.blank": "where the blank is: only (at the only word that differs) or first (at the first of several)",
 }
 BLIMP_FORMAT = PairFormat()
 """JSON lines with BLiMP's own names."""
@@ -121,8 +121,8 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
         yield from rows
         return
     for line, row in rows:
-        # Renamed columns are added after all others: if the sentences swap their columns, each column has the name of
-        # the other's field.
+        # Renamed columns are added after all others, because a column may have the name of another field: with
+        # right: sentence_bad and wrong: sentence_good, each has that of the other.
         fields: dict[str, Any] = {name: value for name, value in row.items() if name not in renamed_columns.values()}
         for field, column in renamed_columns.items():
             if column not in row:

@@ -108,7 +108,7 @@ def _check_encodable(text: str, file: str, line: int) -> None:
 def split_at_difference(good: str, bad: str, *, first: bool = False) -> BlankedPair:
     """Return the words around the only one that differs, or around the ``first`` of several.
 
-    Punctuation at both ends of a sentence does not count.
+    Punctuation at both ends of a sentence does not count. Raises NoSingleDifference if there is no such word.
     """
     good_words = _words(good)
     bad_words = _words(bad)

@@ -52,8 +52,8 @@ class MinimalPairs(Task):
     other: those of a ``paradigm``, of a ``phenomenon``, or with the same value of a field of the data.
 
     ``data`` is a file, a folder, a pattern, a grammar or a published data set (``blimp``, ``clams/de``). ``columns``
-    names the columns of other files: ``{right: good, wrong: bad, group: construction}``. ``max_per_file`` takes the
-    first pairs of each file or, with ``sample_seed``, a random sample.
+    names the columns of files that do not use BLiMP's names: ``{right: good, wrong: bad, group: construction}``.
+    ``max_per_file`` takes the first pairs of each file or, with ``sample_seed``, a random sample.
     """
 
     name = "minimal_pairs"
@@ -69,8 +69,8 @@ class MinimalPairs(Task):
             "sentence: compare whole sentences; one_prefix: two words after one beginning; two_prefix: one "
             "word after two beginnings"
         ),
-        "max_per_file": "use only this number of pairs of each file",
-        "sample_seed": "draw the pairs at random with this seed, instead of using the first ones",
+        "max_per_file": "use only this number of pairs of each file; of a grammar, a balanced sample",
+        "sample_seed": "with max_per_file, draw the pairs of a file at random with this seed, not the first ones",
         "clusters": "pairs that are not independent: those of one paradigm, phenomenon or value of a field; or none",
         **COLUMNS_HELP,
         "label": "name in tables",

@@ -27,7 +27,8 @@ PairData = Annotated[DataSpec, InMemory("rows", columns=("sentence_good", "sente
 """The option ``data`` of a task; from Python, it also takes rows with the columns of BLiMP, or pairs of sentences."""
 
 # Rows that grammars wrote, by the grammar's digest, construction and sample size; samples of files, by their
-# identity, sample size and seed. The limits bound the memory.
+# identity, sample size and seed. The limits bound the memory: a sample of more than _MAX_CACHED_LENGTH pairs is not
+# kept, and a cache that would exceed its limit is emptied first.
 _cached_rows: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
 _cached_samples: dict[tuple[tuple[str, ...], int, int], list[MinimalPair]] = {}
 _MAX_CACHED_LENGTH = 2_000

@@ -65,12 +65,13 @@ class Syntax(Task):
     """TSE, EW and MW (Newman et al. 2021) on minimal pairs that differ in one verb.
 
     ``data`` is a file, a folder, a pattern, a grammar or a published data set (``tse``, ``clams/de``); or names
-    constructions: ``{Simple: simple.jsonl}``. ``columns`` names the columns of other files: ``{right: good, wrong:
-    bad}``. ``verbs`` is a CSV file that ``lmassay verbs`` writes for any language; ``none`` computes TSE only, which is
-    the default for published data in languages other than English.
+    constructions: ``{Simple: simple.jsonl}``. ``columns`` names the columns of files that do not use BLiMP's names:
+    ``{right: good, wrong: bad}``. ``verbs`` is a CSV file that ``lmassay verbs`` writes for any language; ``none``
+    computes TSE only, which is the default for published data in languages other than English.
     ``max_per_file`` takes the first pairs of each file or, with ``sample_seed``, a random sample.
-    ``compat: released`` scores the last lemma of each value in the column ``idx``, as refining-tse does; in the list
-    that refining-tse ships, all values are the same, so one lemma is scored.
+    ``compat: released`` scores, of the lemmas with the same value in the column ``idx``, only the last one that is in
+    the vocabulary, as refining-tse does; in the list that refining-tse ships, all values are the same, so one lemma is
+    scored.
     """
 
     name = "syntax"
@@ -95,21 +96,25 @@ class Syntax(Task):
             "or names for any of these"
         ),
         "verbs": (
-            "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list"
+            "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list, "
+            "but none for published data in other languages"
         ),
         "cutoffs_top": "cut-offs of EW and MW: shares of the probability mass, from the most probable token on",
         "cutoffs_bottom": "cut-offs of EW and MW: shares of the probability mass, from the least probable token on",
         "capitalize": "capitalise the first word",
         "period": "end the sentence with a period",
         "max_per_file": "use only this number of rows of each file; of a grammar, a balanced sample",
-        "sample_seed": "draw the rows at random with this seed, instead of using the first ones",
+        "sample_seed": "with max_per_file, draw the rows of a file at random with this seed, not the first ones",
         "max_rows": "use only this number of rows of each construction",
         "multi_token": "compute TSE also for verbs of several tokens, by the chain rule",
         "bad_rows": (
             "what to do about pairs that do not differ in exactly one word: stop with an error, or count them "
             "as unscored"
         ),
-        "clusters": "which examples are not independent: auto (the agreement noun), a field of the data, or none",
+        "clusters": (
+            "which examples are not independent: those with the same agreement noun (auto), or with the same value of "
+            "this field of the data; or none"
+        ),
         "compat": "released: count lemmas as the released program of refining-tse does",
         **COLUMNS_HELP,
         "label": "name in tables",
@@ -169,7 +174,10 @@ class Syntax(Task):
         _ = self._verbs, self._constructions
 
     def check_model(self, model: Model) -> None:
-        """Adapt to a model that ignores the text after the blank: contexts that differ only there are one request."""
+        """Adapt to a model that ignores the text after the blank: contexts that differ only there are one request.
+
+        Then gather the contexts, which raises an error for pairs that cannot be used.
+        """
         self._options = replace(self._options, sees_right=model.sees_right)
         _ = self._gathered
 
@@ -182,9 +190,9 @@ class Syntax(Task):
             notes.append(f"{counted(len(dropped), 'pair')} unscored: the sentences do not differ in exactly one word")
         without_number = sum(context.number is None for context in contexts)
         if without_number and self._verbs.lemmas:
-            have = "context has" if without_number == 1 else "contexts have"
+            contexts_in_words = counted(without_number, "context")
             notes.append(
-                f"{without_number} {have} no label and verbs that do not show whether the singular or the plural is "
+                f"in {contexts_in_words}, neither a label nor the verbs show whether the singular or the plural is "
                 "right, so only TSE is computed there"
             )
         by_construction: dict[str, list[VerbContext]] = {}
@@ -245,6 +253,7 @@ class Syntax(Task):
             return []
         their = "its" if len(constructions) == 1 else "their"
         named = enumerated(constructions, _MAX_NAMED_CONSTRUCTIONS)
+        # See nouns.py: a noun is recognised only if the data repeat their nouns.
         reason = f"no agreement noun is repeated in {named}"
         if self._options.cluster != "auto":
             reason = f"no row of {named} has the field '{self._options.cluster}'"
@@ -344,7 +353,8 @@ class Syntax(Task):
             "period": self._options.period,
             "context": "both sides" if self._options.sees_right else "left",
         }
-        # Options at their defaults are left out, so that signatures of older versions stay valid.
+        # Further options, which earlier versions did not have, are left out at their defaults, so that signatures of
+        # those versions stay valid.
         if self._max_per_file:
             parts["max_per_file"] = self._max_per_file
             if self._sample_seed is not None:

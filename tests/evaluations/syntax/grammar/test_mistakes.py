@@ -66,7 +66,7 @@ TEMPLATE_MISTAKES = {
     "the {Noun|Guest} {Verb pl, contrast number}": r"'Noun' is a category; .*Either: \{includes: \[Noun, …\]\}",
     "the {who:the cook|Guest pl} {Verb pl, contrast number}": r"'Guest pl' in a choice .*'Guest' is a category",
     "the {Noun} (Said) {Verb agrees Noun, contrast number}": r"'Said' is a category; .*write two templates",
-    "the {Noun} (a|b) {Verb agrees Noun, contrast number}": r"one of these words or none is \{a\|b\|\}",
+    "the {Noun} (a|b) {Verb agrees Noun, contrast number}": r"for one of these words or none, write \{a\|b\|\}",
     r"the {Noun} \n {Verb agrees Noun, contrast number}": r"a '\\' may only precede one of .*got '\\n'",
     "the {Noun} {Verb agrees Noun, contrast number} \\": r"a '\\' may only precede",
     r"the {Noun\|Guest} {Verb pl, contrast number}": r"the slot \{Noun\|Guest\} has a '\\'",

@@ -1,6 +1,7 @@
 """Choose the engine that scores a batch, and score the batch in chunks of bounded size.
 
-All engines are exact, so the choice only affects speed. ``LMASSAY_ENGINE`` (numpy, numba or auto) overrides it.
+All engines are exact, so the choice only affects speed. The environment variable ``LMASSAY_ENGINE`` (numpy, numba or
+auto) overrides it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _pairs_seen: Counter[str] = Counter()
 
 @dataclass(frozen=True, slots=True)
 class ChunkSize:
-    """The upper bounds of a chunk; a single pair may exceed them."""
+    """The upper bounds of a chunk: pairs, and characters of all its texts. A chunk of a single pair may exceed them."""
 
     pairs: int
     characters: int
@@ -73,8 +74,8 @@ def numba_is_usable() -> bool:
     try:
         import numba  # noqa: F401
     except Exception:
-        # Not only ImportError, which numba raises if it is missing or numpy is too new for it: numba also imports
-        # `coverage`, and a user's own coverage.py in the current folder makes that fail in other ways.
+        # Not only ImportError (numba is missing, or numpy is too new for it): numba also imports `coverage`, and a
+        # user's own coverage.py in the current folder makes that fail in other ways.
         return False
     return True
 
@@ -109,7 +110,8 @@ def score_in_chunks(
 def _keep_freed_memory() -> None:
     """Make glibc's allocator, once per process, keep the arrays of a chunk for the next one.
 
-    It returns freed blocks above a threshold to the system, and getting the pages again would take a third of the time.
+    It returns freed blocks above a threshold to the system, and getting the pages again for the next chunk would take a
+    third of the scoring time.
     Freeing one large block raises the threshold to its size. The block is never written to, so it costs nothing.
     """
     np.empty(16 << 20, dtype=np.uint8)

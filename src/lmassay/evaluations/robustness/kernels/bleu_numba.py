@@ -49,6 +49,7 @@ _OTHER, _SPACE, _SYMBOL, _STOP, _DASH, _DIGIT = range(6)
 _SYMBOLS = '{|}~[\\]^_` !"#$%&()*+:;<=>?@/'
 # The symbol of a token that is not in the reference.
 _ABSENT = 0
+# An entry of the vocabulary is one 64-bit number: the stamp in the upper half, the token in the lower.
 _HALF = U(32)
 
 Kinds = npt.NDArray[np.uint8]
@@ -63,7 +64,11 @@ class TokenizedTexts(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """A hash table of the tokens of a reference: an entry is a stamp (the number of its pair) and a token."""
+    """A hash table of the tokens of a reference: an entry is a stamp and a token.
+
+    The stamp is the number of the pair, counted from 1. An entry with another stamp is from an earlier pair and counts
+    as empty, so the table need not be cleared.
+    """
 
     hashes: Keys
     entries: Keys
@@ -235,7 +240,10 @@ def _find(
     stamp: Unsigned,
     mask: Unsigned,
 ) -> tuple[Unsigned, Unsigned]:
-    """The slot of a token, or the slot where it belongs, and its hash; tokens with equal hashes are compared."""
+    """The slot of a token, or the empty slot where it belongs, and its hash.
+
+    Tokens with equal hashes are compared character by character.
+    """
     hashes, entries = vocabulary
     starts, ends, _ = ref_tokens
     value = _hash(codes, start, end)

@@ -150,4 +150,5 @@ def _f_score(matches: Ints, hyp_count: int, ref_count: int, factor: float) -> fl
     recall /= effective_order
     score = (1 + factor) * precision * recall
     score /= factor * precision + recall
+    # sacrebleu's score is a percentage. It is multiplied and divided by 100, so that even its rounding is the same.
     return 100 * score / 100

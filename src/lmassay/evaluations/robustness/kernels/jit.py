@@ -16,7 +16,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # A 64-bit unsigned number in compiled code. numpy's type for it does not mix with int, and numba infers it anyway.
 Unsigned: TypeAlias = Any
 
-# nogil: without the interpreter's lock, threads run in parallel.
+# nogil: without the interpreter's lock, threads run in parallel. error_model: a division by zero gives inf or NaN as in
+# numpy and raises no error, so it needs no check.
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 

@@ -27,7 +27,7 @@ ZERO = U(0)
 ONE = U(1)
 
 # A key is | generation | slot of the (n-1)-gram | symbol |. Each order of each pair has its own generation, so that
-# keys that others left in the table can be recognised, and the table need not be cleared.
+# keys that earlier orders and pairs left in the table can be recognised, and the table need not be cleared.
 SYMBOL_BITS = 21
 SLOT_BITS = 22
 _SLOT_SHIFT = U(SYMBOL_BITS)
@@ -117,7 +117,10 @@ def _count_ref_ngrams(
     generation: Unsigned,
     mask: Unsigned,
 ) -> Unsigned:
-    """Enter the n-grams at the remaining positions; returns how many of these have one before the text ends."""
+    """Enter the n-grams at the remaining positions into the table; returns at how many positions there is one.
+
+    A position too near the end of the text has no n-gram of this order and is dropped.
+    """
     keys, ref_counts, hyp_counts, _ = table
     positions, slots = side
     last = U(n - 1)
@@ -151,7 +154,10 @@ def _match_hyp_ngrams(
     generation: Unsigned,
     mask: Unsigned,
 ) -> tuple[Unsigned, int]:
-    """The number of positions with an n-gram of the reference, and how many of these match after clipping."""
+    """The number of positions with an n-gram that the reference has, and how many of these match after clipping.
+
+    All other positions are dropped.
+    """
     keys, ref_counts, hyp_counts, _ = table
     positions, slots = side
     last = U(n - 1)

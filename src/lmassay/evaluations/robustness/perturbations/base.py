@@ -4,7 +4,7 @@
     def shout(text: str, rng: random.Random, rate: float, *, mark: str = "!") -> str:
         return text.upper() + mark if rng.random() < rate else text
 
-It gets one line, its own random generator, and the rate in [0, 1]. Keyword-only parameters are its options.
+The function gets one line, its own random generator, and the rate in [0, 1]. Keyword-only parameters are its options.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ _GRAPHEME = regex.compile(r"\X")
 _LETTER = regex.compile(r"(?V1)[\p{L}--\p{Extended_Pictographic}][\p{L}\p{M}\u200c\u200d]*")
 _NUMBER = regex.compile(r"\p{N}")
 
-# What may be between the letters of an eligible token, and what must not be anywhere in it.
+# What may be between the letters of an eligible token.
 _LINKS = frozenset("'’‘`-‐‑‒–—·…" + "・、。「」『』《》，！？；：（）")
+# What must not be anywhere in an eligible token.
 _MARKUP = frozenset("@#/\\_<>{}$%=&~^|")
 
 

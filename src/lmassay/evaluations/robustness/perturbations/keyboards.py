@@ -13,8 +13,8 @@ from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEd
 
 Layout = Literal["qwerty", "azerty", "qwertz", "dubeolsik", "jcuken", "arabic", "inscript", "kana"]
 
-# Four rows of keys, as they print without and with shift. A dot is a key without a letter. (AZERTY needs caps lock for
-# É, but this is the key that people use.)
+# Four rows of keys: what they type without shift, and what with shift. A dot is a key without a letter.
+# (AZERTY needs caps lock for É, but this is the key that people use.)
 _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "qwerty": (("", ""), ("qwertyuiop", "QWERTYUIOP"), ("asdfghjkl", "ASDFGHJKL"), ("zxcvbnm", "ZXCVBNM")),
     "azerty": (
@@ -124,7 +124,7 @@ def _typos(unit: str, table: dict[str, str], *, with_marks: bool) -> list[str]:
     """The graphemes that may be typed instead of this one."""
     letter = composed(unit)
     if hangul.is_syllable(letter):
-        # A syllable is typed with several keys, and each of them can be missed.
+        # A syllable is typed with several keys, and any one of them can be mistyped.
         return hangul.typos(letter, lambda key: table.get(key, ""))
     if letter in table:
         return list(table[letter])

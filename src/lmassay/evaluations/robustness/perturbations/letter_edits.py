@@ -63,9 +63,10 @@ def insert(
 ) -> str:
     """Type a letter of each chosen word twice, or add another after it; words are chosen with the probability ``rate``.
 
-    The added letter is on a neighbouring key, or from the same alphabet if the layout does not have the letter. In
-    scripts whose alphabet is not listed here, letters are doubled in every mode. A Korean syllable gets a final
-    consonant: the initial of the next syllable (하나 → 한나), or any. Modes: ``double``, ``add``, ``both``.
+    The added letter is on a neighbouring key or, if the layout does not have the letter, from the same alphabet (Latin,
+    Greek, Cyrillic, Hebrew or Arabic). In scripts with neither, letters are doubled in every mode. A Korean syllable
+    gets a final consonant: the initial of the next syllable (``double``: 하나 → 한나), or any (``add``). Modes:
+    ``double``, ``add``, ``both``.
 
     >>> insert("One more letter", random.Random(0), 1)
     'Onje mkore lettter'
@@ -81,7 +82,8 @@ def insert(
             edits += _added(word, table)
         if edits:
             return edits
-        # No syllable of the word can take a final consonant, so a whole syllable is typed twice.
+        # Nothing else is possible: no syllable of the word can take a final consonant, or with ``add``, there is no
+        # letter to add. So a letter or a whole syllable is typed twice.
         return [WordEdit(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
 
     return edit_words(text, rng, rate, propose)
@@ -104,7 +106,7 @@ def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", 
             return [WordEdit(0, len(word), [flipped])]
         edits = []
         for index, unit in enumerate(flipped):
-            # A digit, or a letter without another case, would be replaced by itself.
+            # A letter without another case would be replaced by itself.
             if unit != word[index]:
                 edits.append(WordEdit(index, index + 1, [(unit,)]))
         return edits
@@ -214,8 +216,8 @@ _BEARS_ACCENTS = regex.compile(r"[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyri
 def diacritics(text: str, rng: random.Random, rate: float, *, mode: Literal["both", "strip", "add"] = "both") -> str:
     """Change the accents of each chosen word, chosen with the probability ``rate``.
 
-    ``strip`` removes all accents of words that have some. ``add`` puts one on a letter without (Latin, Greek, Cyrillic;
-    preferably on a letter that Unicode has with an accent). ``both`` strips if it can, and adds otherwise.
+    ``strip`` removes all accents of words that have some. ``add`` puts one on a letter that has none (Latin, Greek,
+    Cyrillic; preferably on a letter that Unicode has with an accent). ``both`` strips if it can, and adds otherwise.
 
     >>> diacritics("Élève modèle", random.Random(0), 1, mode="strip")
     'Eleve modele'

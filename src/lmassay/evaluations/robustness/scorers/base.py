@@ -41,6 +41,9 @@ _WITHOUT_CORPUS_OR_SENTENCE = ("score", "score_with_sources", "checked_scores")
 class Scorer:
     """Similarity of a hypothesis to a reference, in [0, 1].
 
+    As s_src, the hypothesis is the attacked input and the reference the original one. As s_tgt, the hypothesis is an
+    output; the reference is the correct output or, if there is none, the output without attack.
+
     >>> from lmassay.evaluations.robustness.scorers.exact import ZeroOne
     >>> ZeroOne().score(["a", "b"], ["a", "c"])
     [1.0, 0.0]
@@ -132,7 +135,11 @@ class Scorer:
         lang: str | None = None,
         check_tok: bool = True,
     ) -> list[float]:
-        """The relative decrease d_tgt from ``bases`` to ``hyps``, in [0, 1]: equation 2 of Michel et al. (2019)."""
+        """The relative decrease d_tgt from ``bases`` to ``hyps``, in [0, 1]: equation 2 of Michel et al. (2019).
+
+        ``bases`` are the outputs without attack, ``hyps`` those under attack. The name of the method is TEAPOT's. A
+        scorer that overrides it defines d_tgt itself.
+        """
         import numpy as np
 
         from lmassay.evaluations.robustness.criterion import relative_decrease

@@ -149,7 +149,8 @@ def _f1(hyp: Any, ref: Any) -> float:
         # Two empty texts are identical; an empty text has nothing in common with any other.
         return 1.0 if hyp_is_empty and ref_is_empty else 0.0
     cosines = hyp.vectors @ ref.vectors.T
-    # As in the authors' program, tokens may be matched to added tokens, which themselves do not count.
+    # As in the authors' program, tokens of a text may be matched to the tokens that the tokenizer adds (such as [CLS]),
+    # but added tokens are not counted themselves.
     precision = float(cosines.max(axis=1)[hyp.is_text].mean())
     recall = float(cosines.max(axis=0)[ref.is_text].mean())
     if precision + recall <= 0:

@@ -20,7 +20,7 @@ from lmassay.storage.files import require_file, sha256
 COMPAT = ("2.x", "1.x")
 
 DEFAULT_TOKENIZER = "13a"
-# Tokenizers of sacrebleu that need nothing else, and those that need a package or a file.
+# Tokenizers of sacrebleu. The first five need no other package.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none", "ja-mecab", "ko-mecab", "flores200")
 # Tokenizer → the package that it needs, and how to install it.
 _PACKAGES = {
@@ -64,7 +64,8 @@ class BLEU(Scorer):
 
     ``tokenize`` is one of sacrebleu's tokenizers. The default, 13a, is for languages with spaces between words; use
     ``zh`` for Chinese, ``ja-mecab`` for Japanese, ``ko-mecab`` for Korean, or ``char``. ``flores200`` reads the
-    SentencePiece model in the file ``tokenizer_file``; nothing is downloaded.
+    SentencePiece model in the file ``tokenizer_file``; nothing is downloaded. ``compat`` says which sacrebleu decides
+    about a pair without any match: 0 in ``2.x``, a little more in ``1.x``.
     """
 
     _name = "BLEU"

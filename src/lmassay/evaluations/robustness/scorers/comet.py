@@ -1,8 +1,8 @@
 """COMET (Rei et al. 2020): a trained model that compares a translation with its source and a reference.
 
 unbabel-comet requires transformers below 5, and lmassay's extra ``hf`` requires transformers 5. So COMET runs in
-another environment: this scorer starts the Python of that environment and exchanges lines of JSON with it
-(``comet_worker``).
+another environment: this scorer starts that environment's Python, which runs :mod:`.comet_worker`, and exchanges lines
+of JSON with it.
 """
 
 from __future__ import annotations

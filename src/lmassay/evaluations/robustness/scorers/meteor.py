@@ -50,7 +50,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 # converts to lower case by the rules of the locale (a Turkish one turns I into a dotless i). Scores must not depend on
 # either.
 LOCALE = ["-Duser.language=en", "-Duser.language.format=en", "-Duser.country=US", "-Duser.country.format=US"]
-# Options for Java that are always set. The last one keeps it from writing a file into the temporary folder.
+# Options for Java that are always set. The last one keeps Java from writing a file into the temporary folder.
 FORCED = ["-Dfile.encoding=UTF-8", *LOCALE, "-XX:-UsePerfData"]
 # An option that chooses Java's garbage collector.
 COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")

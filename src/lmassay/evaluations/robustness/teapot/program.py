@@ -1,7 +1,7 @@
 """TEAPOT's command line: ``lmassay teapot`` prints what ``teapot`` (pmichel31415/teapot-nlp) prints.
 
 Flags, results and the last line of a usage error are the original's; the help text is ours. Where the original crashes,
-this gives the right result or a clear error: see docs/migrating/teapot.md.
+this command gives the right result or a clear error: see docs/migrating/teapot.md.
 """
 
 from __future__ import annotations

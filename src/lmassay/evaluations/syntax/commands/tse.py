@@ -26,7 +26,8 @@ def _run_options(function: F) -> F:
                 type=click.Choice(["none", "released"]),
                 default="none",
                 show_default=True,
-                help="released: compute what the released program computes, including its two bugs.",
+                help="released: compute what the released program computes, including its two bugs: one verb counts "
+                "per idx, and a masked model may be read at a wrong position.",
             ),
             click.option(
                 "--model",

@@ -364,7 +364,7 @@ def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruct
 
 
 def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equal: bool) -> list[WrittenPair]:
-    """Take pairs from the sides of the contrast in turn; with ``equal``, no side gets more than another.
+    """Take at most ``most`` pairs, from the sides of the contrast in turn; with ``equal``, equally many from each side.
 
     A side consists of the pairs whose good sentence has one value of the contrasted feature, such as the singular.
     """
@@ -386,15 +386,15 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
         sides[pair.side].add(pair)
     chosen: list[WrittenPair] = []
     while sides and len(chosen) < most:
-        # A round that would give one side more pairs is not begun, unless it is the first.
+        # A round that could not take a pair from every side is not begun, unless it is the first.
         if equal and chosen and len(chosen) + len(sides) > most:
             break
         chosen += [side.take() for side in sides.values()]
-        remaining = {name: side for name, side in sides.items() if side.left}
-        if equal and len(remaining) < len(sides):
-            # One side has no more pairs, so the others must not get any either.
+        unfinished = {name: side for name, side in sides.items() if side.remaining}
+        if equal and len(unfinished) < len(sides):
+            # One side has no more pairs, so no more may be taken from the others either.
             break
-        sides = remaining
+        sides = unfinished
     return chosen[:most]
 
 
@@ -405,12 +405,13 @@ class _BalancedSide:
     """
 
     def __init__(self, rank: Mapping[str, int]) -> None:
-        self.left: dict[str, dict[str, dict[str, list[WrittenPair]]]] = {}
+        self.remaining: dict[str, dict[str, dict[str, list[WrittenPair]]]] = {}
+        """Template → noun → kind of attractor → the pairs that have not been taken."""
         self._rank = rank
         self._used: Counter[tuple[str, ...]] = Counter()
 
     def add(self, pair: WrittenPair) -> None:
-        nouns = self.left.setdefault(pair.template, {})
+        nouns = self.remaining.setdefault(pair.template, {})
         nouns.setdefault(pair.noun, {}).setdefault(pair.attractor or "", []).append(pair)
 
     def take(self) -> WrittenPair:
@@ -421,8 +422,8 @@ class _BalancedSide:
         def template_use(name: str) -> tuple[int, int]:
             return used["template", name], rank[name]
 
-        template = min(self.left, key=template_use)
-        nouns = self.left[template]
+        template = min(self.remaining, key=template_use)
+        nouns = self.remaining[template]
 
         def noun_use(name: str) -> tuple[int, int, int]:
             return used["noun", name], used["noun", name, template], rank[name]
@@ -442,5 +443,5 @@ class _BalancedSide:
         if not kinds:
             del nouns[noun]
         if not nouns:
-            del self.left[template]
+            del self.remaining[template]
         return pair

@@ -52,7 +52,7 @@ class WordForm:
 class WordCategory:
     """Words that can fill the same slot: all inflect for the same features and have the same inherent ones.
 
-    ``contrast`` is what rows name as contrasted if a contrast is on one of these words.
+    ``contrast`` is the kind of word that a row states as contrasted if the contrast is on one of these words.
     """
 
     name: str

@@ -8,7 +8,7 @@ r"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subjec
 | ``unlike subject in number`` | has a different value than ``subject`` |
 | ``not subject`` | a different word than the one in ``subject`` |
 | ``contrast number`` | the bad sentence has another value here; exactly one slot of a template has a contrast |
-| ``head`` | the word that the pair is grouped by, if not the one the contrast agrees with |
+| ``head`` | the word by which pairs are clustered, if it is not the one that the contrast agrees with |
 | ``attractor`` | a word that may distract from the one the contrast agrees with |
 | ``bystander`` | a word that has the contrasted feature but does not distract |
 | ``{next to|behind}``, ``{place:next to|behind}`` | one of these words; with a name, it is written into the row |
@@ -103,7 +103,7 @@ def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -
     if optional is not None:
         if "|" in optional:
             words = _unhide(optional)
-            raise GrammarMistake(f"'({words})' has a '|'; one of these words or none is {{{words}|}}")
+            raise GrammarMistake(f"'({words})' has a '|'; for one of these words or none, write {{{words}|}}")
         return _choice(f"#{number}", ("", optional), recorded=False)
     if "|" not in inside:
         return _slot(inside, values)

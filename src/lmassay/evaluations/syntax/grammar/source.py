@@ -14,8 +14,8 @@ from lmassay.storage.yamlfile import YamlFile
 class GrammarMistake(Exception):  # noqa: N818 - reads as what it is
     """A mistake in a grammar; :meth:`GrammarSource.at` adds the location and raises it as a ConfigError.
 
-    ``part`` is the path of the faulty entry below the key that is being read, such as ``.words[3]``. Messages name only
-    the key, but the line of the entry: a category may have hundreds of words.
+    ``part`` is the path of the faulty entry below the key that is being read, such as ``.words[3]``. A message names
+    the key without this path, but gives the line of the entry itself: a category may have hundreds of words.
     """
 
     def __init__(self, message: str, part: str = "") -> None:

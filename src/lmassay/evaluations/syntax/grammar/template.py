@@ -86,7 +86,11 @@ class TemplateSlot:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPair:
-    """A minimal pair; ``side`` is the contrast's value in the good sentence."""
+    """A minimal pair.
+
+    ``side`` is the contrasted feature's value in the good sentence, ``noun`` is the head word, ``contrast`` is the kind
+    of word that differs, and ``factors`` are further fields of the row.
+    """
 
     good: str
     bad: str
@@ -123,7 +127,10 @@ class GrammarTemplate:
         return ways_to_fill * wrong_values
 
     def pairs(self, rng: random.Random | None = None) -> Iterator[WrittenPair]:
-        """Yield every pair, in the order of the lexicon; with ``rng``, beginning with a random one."""
+        """Yield every pair, in the order of the lexicon; with ``rng``, beginning with a random one.
+
+        Pairs whose bad sentence is equal to the good one, or grammatical in another reading, are left out.
+        """
         for filled in self._fill(0, {}, rng):
             good = self._text(filled)
             wrong_forms = self._wrong_forms[filled[self.contrast.name]]
@@ -375,8 +382,8 @@ def _contrast_feature(parsed: ParsedSlot, slot: TemplateSlot, features: Mapping[
         )
     if slot.link(name) is None and not set(parsed.values) & set(features[name].values):
         raise GrammarMistake(
-            f"nothing says which {name} is right in the slot '{slot.name}', so both sentences are; "
-            f"let it agree with another slot or give it a value"
+            f"nothing says which {name} is right in the slot '{slot.name}', so both sentences are "
+            f"right; let it agree with another slot or give it a value"
         )
     return name
 
@@ -396,8 +403,8 @@ def _check_choices_are_words(
             if name in categories and (not following or following[0] in slot_words):
                 raise GrammarMistake(
                     f"'{text}' in a choice or in (…) is written as it is, but '{name}' is a category; for words of "
-                    f"several categories make one, 'Either: {{includes: [{name}, …]}}', and write {{Either}}; for an "
-                    f"optional slot write two templates; for the word itself rename the category"
+                    f"several categories, define 'Either: {{includes: [{name}, …]}}' and write {{Either}}; for an "
+                    f"optional slot, write two templates; for the word itself, rename the category"
                 )
 
 
@@ -420,7 +427,7 @@ def _check_right_is_determined(
         if root is not decisive and not_decisive.isdisjoint((slot.name, root.name)):
             raise GrammarMistake(
                 f"the slot '{decisive.name}' agrees with no other in {feature.name}, but '{root.name}' has a "
-                f"{feature.name} too; write 'agrees {root.name}' in '{decisive.name}' and leave a value to "
+                f"{feature.name} too; write 'agrees {root.name}' in '{decisive.name}' and give a value, if any, in "
                 f"'{root.name}', or mark '{root.name}' attractor or bystander if it does not decide"
             )
 
@@ -443,8 +450,8 @@ def _attractors(
 ) -> tuple[TemplateSlot, ...]:
     """Return the slots that may distract from the one that the contrast agrees with.
 
-    These are the slots marked so; else, if the feature has labels, all others that decide about it and are not marked
-    bystander.
+    These are the slots marked as attractor. If none is marked and the feature has labels, they are all slots that
+    decide about the feature of a word, except the one that decides about the contrast, and except bystanders.
     """
     marked = []
     bystanders = set()

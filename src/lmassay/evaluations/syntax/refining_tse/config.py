@@ -1,4 +1,6 @@
-"""Read the original configurations of refining-tse, check them completely, and translate them into tasks and models.
+"""Read configurations of refining-tse, check them completely, and translate them into tasks and models.
+
+"The original" is refining-tse itself, the program of Newman et al. (2021).
 
 Paths are relative to the working folder, as in the original. A path that does not exist there is searched for next to
 the configuration and in the folders above it, so that a configuration can be run from any folder.
@@ -20,7 +22,10 @@ from lmassay.plugins.options import validation_messages
 from lmassay.storage.yamlfile import read_yaml
 
 Compat = Literal["none", "released"]
-"""``released`` computes what the released program computes, including its two bugs; ``none`` corrects them."""
+"""``released`` computes what the released program computes, including its two bugs; ``none`` corrects them.
+
+The bugs: of the verbs with the same ``idx``, only one counts; and the position of a masked model's blank may be wrong.
+"""
 Voting = Literal["ew", "mw"]
 """How the metric ``main`` counts verbs: all equally (EW), or by their probability (MW)."""
 BATCH = 64
@@ -115,11 +120,15 @@ class TseConfig:
     main: VerbMetric | None
     model: TseModel
     unique: bool
+    """Whether the result folder always has the time in its name, not only if the plain name is taken."""
     files: Sequence[Path]
+    """The files of the pairs."""
     verbs: Path | None
+    """The verb list; None without the metric ``main``."""
     model_class: str | None
     """``file.py:Class`` of the user's own model."""
     metric_classes: Mapping[str, str]
+    """The name of each of the user's own metrics → ``file.py:Class``."""
     folder: Path
     """``logger.path``, with the name of the model that is actually run."""
     overridden: bool = False

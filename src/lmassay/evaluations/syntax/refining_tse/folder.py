@@ -1,7 +1,7 @@
 """Write a run as refining-tse would have written it.
 
 ``<logger.path>/<dataset>_<model>_<metrics>/`` contains config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
-json/ for objects that the original stores in a format that can run code when it is read, and an empty figs/.
+json/ for objects that the original stores in a binary format that can run code when it is read, and an empty figs/.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def check_writable(config: TseConfig) -> None:
 
 
 def _run_facts(outcome: TseOutcome) -> dict[str, Any]:
-    """Return what ``tse plots`` must know about a folder, so that numbers with the original's bugs stay apart."""
+    """Return what ``tse plots`` must know about a folder to keep numbers with the original's bugs apart from others."""
     return {
         "model": outcome.config.model.name,
         "compat": outcome.compat,
@@ -324,7 +324,7 @@ def _log(outcome: TseOutcome, target: Path, store: Path, summary_by_metric: Mapp
 
 
 def _lines(summary: Summary) -> Iterator[str]:
-    """Yield the lines about a metric's output, which its file in metrics/ and the log have."""
+    """Yield the lines that the file of a metric in metrics/ and the log both contain."""
     for name, value in summary.items():
         if isinstance(value, np.ndarray):
             yield f"Writing npz with name {name}."

@@ -253,7 +253,7 @@ def _read(run: Path) -> _ResultFolder:
 
 
 def _provenance(run: Path) -> tuple[Compat, float]:
-    """Return the ``compat`` of a run, and when it was written; a folder without this file is one of refining-tse."""
+    """Return the ``compat`` of a run, and when it was written; a folder without RUN_FILE is one of refining-tse."""
     file = run / RUN_FILE
     if not file.is_file():
         metrics = run / "metrics"
@@ -309,7 +309,7 @@ def _named_values(file: Path) -> dict[str, str]:
 
 
 def _numbers(text: str) -> list[float]:
-    """Return the numbers between commas; none where the original had no score to print."""
+    """Return the numbers between commas; an empty list where the original had no score to print."""
     if not text.strip() or text.strip() == "INVALID_SCORE_VALUE":
         return []
     return [float(number) for number in text.split(",")]

@@ -47,7 +47,10 @@ class AccuracyRow:
 def accuracy_chart(
     rows: Sequence[AccuracyRow], series: Sequence[str], reference: str, x_title: str, description: str
 ) -> Chart:
-    """Draw a lane for each series in each row, over the range 0 to 1, with chance at a half."""
+    """Draw a lane for each series in each row, over the range 0 to 1, with chance at a half.
+
+    ``reference`` is the name of the rows' references in tooltips and in the legend.
+    """
     if len(series) > MAX_SERIES:
         raise ValueError(f"{len(series)} series in one figure; readers can distinguish {MAX_SERIES}")
     lanes = max(len(series), 1)

@@ -1,4 +1,7 @@
-"""EW and MW as functions of the cut-off; folded below, the probability counted and the share of invalid contexts."""
+"""EW and MW (see :mod:`lmassay.evaluations.syntax.metrics`) as functions of the cut-off.
+
+Folded below them are the probability of the verbs that count and the share of invalid contexts, in which no verb does.
+"""
 
 from __future__ import annotations
 

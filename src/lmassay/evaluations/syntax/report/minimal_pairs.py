@@ -218,7 +218,7 @@ def _tables(groups_in_order: Sequence[ParadigmGroup], runs: Sequence[MinimalPair
     """Return one table with all numbers for one run; for several, accuracies side by side and the rest folded."""
     all_paradigms = [group.label for group in groups_in_order if group.kind == "paradigm"]
     groups = [ParadigmGroup("", "overall", all_paradigms), *groups_in_order]
-    # The columns of published results are shown as soon as one row has a value for them.
+    # The columns of published results are shown if at least one row has a value for them.
     has_published = any(_published(group) is not None for group in groups)
     if len(runs) == 1:
         return [_single_run_table(groups, runs[0], has_published)]

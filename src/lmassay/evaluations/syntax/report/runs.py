@@ -26,7 +26,7 @@ _CUTOFF_METRIC = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 class Basis:
     """What a construction's numbers are based on: its nouns, and how many contexts have no known noun.
 
-    ``lemmas`` are the numbers of lemmas that contexts count; contexts may differ in it.
+    ``lemmas`` are the different numbers of verbs of the list that EW and MW count in its contexts.
     """
 
     nouns: set[str] = field(default_factory=set)
@@ -136,7 +136,7 @@ def _worst_contexts(rows: Iterable[Row]) -> list[Row]:
     first_of_noun: dict[tuple[str, str], Row] = {}
     for row in candidates:
         groups = row.example.groups
-        # Ten contexts with the same noun would not say more than one.
+        # Further contexts with the same noun would tell the reader nothing new.
         noun = (groups.get("construction", ""), groups.get("noun", ""))
         first_of_noun.setdefault(noun, row)
     return list(first_of_noun.values())[:MAX_EXAMPLES]

@@ -44,13 +44,13 @@ _MAX_NAMED_CONSTRUCTIONS = 3
 _DIGITS = 3
 _SCORES_CAPTION = (
     "MW: share of the verbs' probability that is on agreeing forms. EW: share of the verbs whose right form is more "
-    "probable than the wrong one. TSE: the same for the verbs of the data's own sentence pairs. sg, pl: where the "
-    "right verb is singular, plural."
+    "probable than the wrong one. TSE: the same for the verbs of the data's own sentence pairs. sg, pl: only the "
+    "contexts whose right verb is singular or plural."
 )
 _FACTS_CAPTION = (
     "mass: probability of all verbs that MW counts. rows: sentence pairs that TSE counts, with the number of different "
-    "verb pairs. dropped: sentence pairs with a verb form that is not a single token. lemmas: verbs with both forms in "
-    "the vocabulary."
+    "verb pairs. dropped: sentence pairs that TSE does not count, mostly because a verb form is not a single token. "
+    "lemmas: verbs with both forms in the vocabulary."
 )
 
 
@@ -95,7 +95,10 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """Return one table for one system; for several, the paper's layout, and what the numbers are based on, folded."""
+    """Return one table for one system; for several, a table of scores in the paper's layout and folded tables of facts.
+
+    The facts say what the numbers of a system are based on.
+    """
     if len(members) == 1:
         score_headers = [Cell(title) for _, title in _METRICS]
         header = [Cell("construction", kind="text"), *score_headers, *_fact_headers(members[0])]

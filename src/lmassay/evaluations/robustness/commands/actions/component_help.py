@@ -21,7 +21,8 @@ from lmassay.plugins.option_help import (
 )
 
 _TASK = {"name": Robustness.name, "src": "src.txt"}
-# What the options of lmassay's own perturbations and scorers mean.
+# What the options of lmassay's own perturbations and scorers mean, by option. The tables called _OWN_… are by the name
+# of the perturbation or scorer first, for options that only this one has or that mean something else there.
 _PERTURBATION_MEANINGS = {
     "layout": "keyboard layout",
     "letters": "all: flip all letters of a word; one: flip a single letter",
@@ -40,7 +41,7 @@ _SCORER_MEANINGS = {
     "char_order": "longest n-gram of characters",
     "word_order": "longest n-gram of words; 0: characters only",
     "beta": "weight of recall",
-    "case_sensitive": "upper and lower case differ",
+    "case_sensitive": "treat upper and lower case as different",
     "normalized": "normalise characters, as sacrebleu does with this option",
     "no_punct": "remove punctuation",
     "asian_support": "apply normalized and no_punct to Chinese and Japanese, too",

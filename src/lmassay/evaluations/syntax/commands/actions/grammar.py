@@ -81,6 +81,7 @@ def _two_different(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _marked(good: str, bad: str) -> str:
+    """Return one sentence with the bad words after the good ones; both sentences if they differ in length."""
     good_words = good.split()
     bad_words = bad.split()
     if len(good_words) != len(bad_words):

@@ -116,8 +116,11 @@ class _Session:
     plugins: Plugins
     compat: Compat
     model: str | None
+    """The model of ``--model``, which replaces that of every configuration."""
     lemma_stats: bool
+    """Whether rank and probability of every verb form are kept."""
     again: bool
+    """Whether a run is repeated although the store has its results."""
     sweep: str = field(default_factory=runner.new_sweep)
     done: dict[str, RunRecord] = field(default_factory=dict)
     """The runs of this command, by task and model."""
@@ -126,7 +129,7 @@ class _Session:
     loaded_model: Any = None
 
     def work(self, path: Path, count: str) -> int:
-        """Run one configuration; whatever goes wrong is reported, and the others continue."""
+        """Run one configuration and return its exit code; whatever goes wrong is reported, and the others continue."""
         try:
             with plugin_output_to_stderr(), _advise_to_run_again():
                 config = read_tse_config(path, self.model, self.plugins)
@@ -156,7 +159,7 @@ class _Session:
         # The label is only a name: configurations that differ in nothing else share a run.
         key = canonical([{**task, "label": ""}, model])
         if key in self.done:
-            say(f"{title}: the same run as of an earlier configuration, {self.done[key].id}")
+            say(f"{title}: this is the same run as that of an earlier configuration, {self.done[key].id}")
         else:
             run = RunConfig(name=config.path.stem, task=task, model=model, base_dir=Path.cwd())
             self.done[key] = self._run(runner.plan(run), title)

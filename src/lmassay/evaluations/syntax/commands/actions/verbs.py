@@ -28,7 +28,7 @@ def verbs(
     """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs."""
     if present == source == STANDARD_INPUT:
         raise ConfigError("standard input can be read only once; give a file for SOURCE or for --with")
-    # -o may be the list of --with, which then also gets the new verbs, but not SOURCE.
+    # -o may name the same file as --with, to which the new verbs are then added, but not the same file as SOURCE.
     forbid_overwriting({"-o": output}, {"SOURCE": source})
     # A path without an ending may be a pipe. But - is refused: it would become the name of a file, although it means
     # standard output in other commands.
