@@ -35,7 +35,7 @@ def notes_on(tmp_path, outputs_under_attack):
 
 def test_the_note_on_cut_off_outputs_says_what_to_set():
     note = cut_off_note(record_with(0.5))
-    assert "in 0.500 of 2 inputs" in note
+    assert "1 of 2 inputs have an output" in note
     assert "task.max_tokens" in note
 
 

@@ -27,9 +27,10 @@ def cut_off_note(record: RunRecord) -> str:
     share = record.result("cut_off")
     if share is None or not share.value:
         return ""
+    cut_off = round(share.value * share.n)
     return (
-        f"in {share.value:.3f} of {share.n} inputs, an output with or without attack was cut off at max_tokens; "
-        "what is missing counts as damage. Set a higher task.max_tokens."
+        f"{cut_off:,} of {counted(share.n, 'input')} have an output, with or without attack, that was cut off at "
+        "max_tokens; the missing text counts as damage. Set a higher task.max_tokens."
     )
 
 

@@ -8,9 +8,9 @@ from itertools import islice
 from lmassay.cli.console import warn
 from lmassay.evaluations.syntax.few_verbs import few_verbs_note, lemma_counts
 from lmassay.evaluations.syntax.sentences import TIES
-from lmassay.reporting.numbers import value_text
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 # A part of the rows is enough: all contexts have the same verbs as single tokens, except contexts that begin with the
 # verb, whose forms have a capital letter.
@@ -35,6 +35,6 @@ def ties_note(record: RunRecord) -> str:
     if ties is None or not ties.value:
         return ""
     return (
-        f"{record.label} on {record.model}: in {value_text(ties, 3)} of {ties.n:,} pairs, both sentences are equally "
-        "probable; such ties count as wrong, so accuracy may be below one half"
+        f"{record.label} on {record.model}: in {round(ties.value * ties.n):,} of {counted(ties.n, 'pair')}, both "
+        "sentences are equally probable; such ties count as wrong, so accuracy may be below one half"
     )
