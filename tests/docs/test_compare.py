@@ -105,7 +105,7 @@ def test_the_examples_of_too_little_data_are_right():
     right, rows = map(int, re.search(r"if the base run has (\d+) of (\d+) right, only 5 can fall", PAGE).groups())
     before = [1] * right + [0] * (rows - right)
     assert judged(before, [0] * rows, "accuracy<-0.02").state == "cannot judge"
-    assert "A significant change in the other direction also passes" in PAGE
+    assert "a significant change in the other direction also passes" in PAGE
     assert judged(before, [1] * rows, "accuracy<-0.02").state == "pass"
 
     right, rows = map(int, re.search(r"a base run with (\d+) of (\d+) right cannot fall", PAGE).groups())

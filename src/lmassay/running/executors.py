@@ -28,7 +28,7 @@ _SECONDS_TO_REACH_SCHEDULER = 10.0
 _SECONDS_BETWEEN_POLLS = 0.1
 # How long the list of workers is reused. Each update is a request to the scheduler, which has other work to do.
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
-_ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
+_ONLY_PAUSED_WORKERS = "only workers that get no work from Dask, because they use most of their memory limit"
 _SCHEDULER_ADDRESS = re.compile(r"((?!https?:)[a-z]+://)?[^/]+:\d+|inproc://.+")
 # The libraries with which torch and numpy compute read these variables when they are loaded.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
