@@ -99,7 +99,7 @@ METRICS = (
     ),
     Metric(
         "not_asked",
-        "tests not asked",
+        "test examples that are too long to ask",
         better="lower",
         bounds=_RATE,
         meaning="The share of test examples whose prompts the model cannot read, because they are longer than its "
