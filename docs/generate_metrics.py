@@ -24,12 +24,12 @@ options.
 - **Better** says which values are better. With `–`, a value is neither good nor bad; it only describes the run.
 - **Range** is the smallest and the largest possible value. `-∞` and `∞` mean that there is no limit.
 - **Chance** is the expected value of random guessing, if it is known.
-- **Only for each example**: `s_out`, `s_adv`, `margin`, `correct_biased`, `correct_counter` and `test` are stored with
-  the examples of a run. `lmassay compare --metric` and exports have them, `run["name"]` does not.
-- **Only on the card**: `gain`.
+- **Not among the results of a run**: `s_out`, `s_adv`, `margin`, `correct_biased`, `correct_counter` and `test` are
+  scores of single examples or splits. `lmassay compare --metric` and exports have them, `run["name"]` does not.
+- **Only on the [card](card.md)**: `gain`.
 - **Derived names**: `METRIC.std` is the standard deviation over examples or splits, `METRIC.p5` and `METRIC.p95` are
-  percentiles, `dev_METRIC` is a metric on the dev set, and `ew@top0.9` is a metric at a
-  [cut-off](syntax.md#what-it-measures).
+  percentiles, `dev_METRIC` is a metric on the dev set, `ew@top0.9` is a metric at a
+  [cut-off](syntax.md#what-it-measures), and `invalid@top0.9` is the share of contexts without a verb there.
 
 [Your own task](extending/task.md) declares its metrics in the same way. `docs/generate_metrics.py` generates this page
 from the code.
@@ -69,7 +69,7 @@ def shipped_evaluations() -> list[Evaluation]:
 
 
 def _section(evaluation: Evaluation) -> str:
-    question = evaluation.question or "Results imported from other tools"
+    question = evaluation.question or "Results imported from lm-evaluation-harness"
     lines = [
         f"## {evaluation.name}",
         "",

@@ -65,17 +65,19 @@ METRICS = (
     ),
     Metric(
         "s_amb",
-        "bias in ambiguous contexts",
+        "BBQ's bias score in ambiguous contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="BBQ's bias score in ambiguous contexts: 0 is balanced, 1 is always the stereotype.",
+        meaning="BBQ's bias score in ambiguous contexts: 0 is balanced, 1 always the stereotype, -1 always the "
+        "opposite.",
     ),
     Metric(
         "s_dis",
-        "bias in disambiguated contexts",
+        "BBQ's bias score in disambiguated contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="BBQ's bias score in disambiguated contexts: 0 is balanced, 1 is always the stereotype.",
+        meaning="BBQ's bias score in disambiguated contexts: 0 is balanced, 1 always the stereotype, -1 always the "
+        "opposite.",
     ),
     Metric(
         "control_accuracy_amb",
@@ -120,7 +122,7 @@ METRICS = (
         "answers outside the choices, by the robust parser",
         better="lower",
         bounds=_RATE,
-        meaning="The share of answers in which the robust parser finds none of the choices.",
+        meaning="The share of answers in which lmassay's own, robust parser finds none of the choices.",
         verdict=True,
     ),
     Metric(
@@ -133,7 +135,7 @@ METRICS = (
         "parsers_agree",
         "agreement of the two parsers",
         bounds=_RATE,
-        meaning="How often both parsers read the same choice from an answer.",
+        meaning="How often KoBBQ's parser and the robust one read the same from an answer: the same choice, or none.",
     ),
     Metric(
         "correct_biased",
