@@ -25,8 +25,8 @@ from lmassay.redaction import redact
 
 MIRROR_VARIABLE = "LMASSAY_DATA_MIRROR"
 ATTEMPTS = 3
-# The largest allowed size of a file whose entry does not name its size, so that a server cannot send data forever. The
-# largest published file has 20 MB.
+# The largest allowed size, in bytes, of a file whose entry does not name its size, so that a server cannot send data
+# forever. The largest published file has 20 MB.
 UNKNOWN_SIZE_LIMIT = 512 << 20
 _BLOCK = 1 << 16
 _PARTIAL_CONTENT = 206
@@ -44,7 +44,7 @@ class MissingFile(DataError):  # noqa: N818 - reads as what it is
 
 
 class UnreachableSource(DataError):  # noqa: N818 - reads as what it is
-    """The server cannot be reached, so it is useless to request further files from it."""
+    """The server cannot be reached, so requests for further files would fail, too."""
 
 
 class _TemporaryError(Exception):

@@ -187,7 +187,7 @@ def _model_info(record: RunRecord) -> dict[str, Any]:
 
 
 def _developer(record: RunRecord) -> str:
-    """The part before the slash in a name such as ``acme/model-7b``; "unknown" for a path."""
+    """The part before the slash in ``acme/model-7b``; "unknown" for a name without a slash and for an absolute path."""
     developer, slash, _ = record.model.strip("/").partition("/")
     if slash and not record.model.startswith("/"):
         return developer

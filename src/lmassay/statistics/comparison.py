@@ -75,7 +75,7 @@ class Comparison:
 
     @property
     def relative(self) -> float | None:
-        """The difference relative to the base mean, as in "falls by 43 %" (not "by 43 points"); None if that is 0."""
+        """The difference relative to the base mean, as in "falls by 43 %" (not "43 points"); None if that mean is 0."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
 
     def __repr__(self) -> str:
@@ -102,7 +102,11 @@ class Comparison:
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
-    """Compare each of the other runs with the base run, by ``metrics`` or by the headline metrics of its task."""
+    """Compare each of the other runs with the base run, by ``metrics`` or by the headline metrics of its task.
+
+    Metrics that the base run does not have are left out. Raises UserError if a run is of another task, or if it shares
+    no example with a score with the base run.
+    """
     available = set(comparable(base))
     compared = [metric for metric in metrics or headline(base) if metric in available]
     rows: list[Comparison] = []

@@ -392,13 +392,11 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     # change in its own direction.
     if not can_be_detected and not _changed_in_other_direction(question, level):
         changeable = row.can_fall if condition.is_below else row.can_rise
+        those_that_can_change = f"{counted(changeable, _unit(row))} that can {condition.verb} (of {row.units:,})"
         in_several_tests = ""
         if level.tests > 1:
             in_several_tests = f" in one of {level.tests} tests"
-        why = (
-            f"{check.why}; even if all {changeable:,} of {_units(row)} that can {condition.verb} did, "
-            f"that would not be significant{in_several_tests}"
-        )
+        why = f"{check.why}; even if all {those_that_can_change} did, that would not be significant{in_several_tests}"
         return replace(check, state="cannot judge", why=why)
     if worst is not None and (drop is None or drop > abs(worst.value)):
         # No drop can be larger than that of the worst result, which is detected either always or never.
@@ -475,8 +473,12 @@ def _bound(question: _Question, level: _Level) -> float | None:
 
 def _units(row: Comparison) -> str:
     """The number of independent units in the test, such as ``12 clusters``."""
-    unit = "pair" if row.units == row.n else "cluster"
-    return counted(row.units, unit)
+    return counted(row.units, _unit(row))
+
+
+def _unit(row: Comparison) -> str:
+    """A singular noun for an independent unit in the test."""
+    return "pair" if row.units == row.n else "cluster"
 
 
 def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, condition: Condition) -> str:

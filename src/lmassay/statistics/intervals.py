@@ -194,7 +194,10 @@ def paired_difference(
 
 
 def possible_change(scores: Floats) -> float:
-    """How far a score that did not change could have moved: 1 for scores of 0 or 1, else their standard deviation."""
+    """How far a score that did not change could have moved.
+
+    This is 1 for scores of 0 or 1, otherwise the standard deviation of all scores. If all are equal, it is guessed.
+    """
     import numpy as np
 
     if np.isin(scores, (0.0, 1.0)).all():
@@ -266,6 +269,8 @@ def mean_results(
     crossed: Mapping[str, str] | None = None,
 ) -> list[Result]:
     """Means overall and for each label of every group of the table, which is what most tasks report.
+
+    Groups that define clusters are left out.
 
     ``weights`` and ``crossed`` are those of a ``Design``: dicts from a metric to the column that says how much each
     example counts, and from a metric to what its outcomes are labelled by. ``bounds`` is a dict from a metric to the

@@ -165,10 +165,11 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     # At a rate of 0 or 1, the binomial variance is 0. One more right and one more wrong test make it positive, so that
     # the two parts of the variance have weights.
     smoothed = (value * tests + 1) / (tests + 2)
-    largest = smoothed * (1 - smoothed)
-    between = _between_repetitions(scores, correlation, groups, max(largest - binomial, 0.0) / tests)
+    smoothed_binomial = smoothed * (1 - smoothed)
+    between = _between_repetitions(scores, correlation, groups, max(smoothed_binomial - binomial, 0.0) / tests)
     of_repetitions = 0.0
     if between.variance > 0:
+        # Repetitions differ only if some answers are right and some are wrong, so the binomial variance is not 0.
         of_repetitions = between.variance / binomial
     effective = 1 / (of_tests + of_repetitions)
     return Estimate(
@@ -176,7 +177,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
         kind="rate",
         center=value,
         standard_error=math.sqrt(binomial / effective),
-        degrees=_cochran(largest * of_tests, degrees, between),
+        degrees=_cochran(smoothed_binomial * of_tests, degrees, between),
         rows=n_scores,
         units=units,
         effective=effective,

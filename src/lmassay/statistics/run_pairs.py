@@ -31,7 +31,9 @@ def named_runs(
 ) -> RunPairs:
     """Pair the first of the named runs, which is looked up in ``base_store``, with each of the others.
 
-    For a gate (``gated``), ``latest`` means all runs of the latest sweep.
+    For a gate (``gated``), ``latest latest`` means all runs of the latest sweep in each store, which are paired with
+    each other. A single ``latest`` is an error if it is one of several runs of a sweep, because the gate would judge
+    only that one.
     """
     stores = [base_store, *[store] * (len(names) - 1)]
     records: list[RunRecord] = []

@@ -95,7 +95,7 @@ class StoredBatch(NamedTuple):
 
 
 def positions_text(first: int, examples: int) -> str:
-    """Return which examples a batch has, such as ``examples 1 to 5,000``, for messages."""
+    """Return which examples a batch has, counted from 1 and such as ``examples 1 to 5,000``, for messages."""
     return f"examples {first + 1:,} to {first + examples:,}"
 
 

@@ -28,7 +28,8 @@ class ExampleFilter:
     low: float | None = None
     high: float | None = None
     text: str = ""
-    """A text that must occur in the id, the inputs, the answers or anything else that is stored about the example."""
+    """A text that must occur in the id, the error, an answer, or a text among the inputs, reference, groups, details or
+    reasons for missing scores. Upper and lower case are not distinguished."""
 
     def accepts_score(self, values: Mapping[str, float]) -> bool:
         """Return whether the scores of an example meet the condition on the metric."""

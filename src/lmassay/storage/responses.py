@@ -31,7 +31,10 @@ class StoredResponse(NamedTuple):
         return (*self, self.digest())
 
     def is_damaged(self, stored_digest: Any, *, needs_digest: bool) -> bool:
-        """Return whether the stored digest does not match; before schema 7, it covered only the answer."""
+        """Return whether the stored digest does not match.
+
+        ``needs_digest`` is False for a schema before 7. Then a digest may be missing, and covers only the answer.
+        """
         if not needs_digest:
             return is_damaged_response(self.key, self.response, stored_digest, needs_digest=False)
         return bool(stored_digest != self.digest())

@@ -51,7 +51,7 @@ class RunFilter:
         return [record for record in records if self._accepts(record, earliest)]
 
     def unmatched(self, records: Sequence[RunRecord]) -> list[str]:
-        """Return a hint for each task, model or tag that no run has, such as "--task robust: did you mean ...".
+        """Return a hint for each task, model or tag that no run has, with similar names if there are any.
 
         >>> RunFilter(tasks=["bias"]).unmatched([])
         ["--task 'bias' matches no run"]

@@ -48,7 +48,7 @@ class Generate:
     messages: tuple[tuple[str, str], ...] = ()
     """A chat as pairs of role and content, such as ``(("user", "Hello"),)``."""
     max_tokens: int = 256
-    """The maximum length of the answer."""
+    """The maximum length of the answer in tokens."""
     temperature: float = 0.0
     """The sampling temperature; 0 means that the most probable token is chosen."""
     stop: tuple[str, ...] = ()
@@ -125,11 +125,12 @@ class Substitute:
     """What replaces a token: ``any`` other token, or one of its nearest ``neighbours`` in embedding space. With
     ``unknown``, whole words are replaced: two letters are swapped so that the word is not in the vocabulary."""
     neighbours: int = 10
-    """The number of nearest neighbours."""
+    """The number of nearest neighbours, if ``candidates`` is ``neighbours``."""
     count: int = 1
     """The largest number of substitutions to return."""
     keep: tuple[tuple[int, int], ...] = ()
-    """Parts of the text, as pairs of start and end positions, that must not be changed."""
+    """Parts of ``text`` that must not be changed, as pairs of character positions: that of the first character, and the
+    one after the last character."""
     seed: int = 0
     """Decides between substitutions with equal scores."""
     left: str = ""

@@ -161,7 +161,7 @@ class RunRecord:
     - ``cancelled``: the user pressed Ctrl-C;
     - ``failed``: an exception ended it;
     - ``interrupted``: its process died;
-    - ``damaged``: its record or its results in the results folder are not what lmassay wrote.
+    - ``damaged``: something that is stored about it, such as its record or its results, is not what lmassay wrote.
     """
     config: Mapping[str, Any]
     """The configuration of this run. If the user gave a list of values, it has only the value of this run."""
@@ -176,9 +176,9 @@ class RunRecord:
     planned: int | None
     """The number of examples, if it was known before the run started."""
     created: str
-    """When the run was recorded."""
+    """When the run was recorded, in ISO format."""
     finished: str | None
-    """When the run ended."""
+    """When the run ended, in ISO format; None while it is waiting or running."""
     mark: str = ""
     """A mark such as ``[b]`` that distinguishes runs with different settings when they are shown together. It is not
     stored."""
@@ -252,7 +252,7 @@ class RunRecord:
             "model": self.model,
             "label": self.label,
             "status": self.status,
-            # The user's note. The reason of the status, ``self.note``, is not part of the document.
+            # The user's note. ``self.note``, the reason for the status, is not part of the document.
             "note": self.annotation.note,
             "tags": list(self.annotation.tags),
             "signature": self.signature,

@@ -53,7 +53,7 @@ class ExportedLogs:
 
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
-    """Write the logs and totals of a run. Raises UserError if the format cannot represent any answer of this run."""
+    """Write the logs and totals of a run. Raises UserError if none of its examples can be written in this format."""
     logs: dict[str, list[Sample]] = {}
     unlogged: list[UnloggedExample] = []
     if export_of(record).has_logs:
@@ -378,7 +378,7 @@ class TaskNames:
         self._taken: set[str] = set()
 
     def of(self, task: str) -> str:
-        """The safe name of a task. Two tasks never get the same one."""
+        """The safe name of a log, which is called a task in the harness. Two logs never get the same one."""
         if task not in self._names:
             self._names[task] = self._free(safe_name(task))
         return self._names[task]

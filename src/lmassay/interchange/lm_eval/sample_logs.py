@@ -60,7 +60,10 @@ class LogSample:
         return f"{self.file}, line {self.line}"
 
     def log_likelihoods(self) -> list[float] | None:
-        """The log-likelihood of each request; None if the answers are texts, or do not match the requests."""
+        """The log-likelihood of each request; None if the answers are texts, or do not match the requests.
+
+        Raises DataError if a log-likelihood is not a finite number.
+        """
         if not self.answers or len(self.answers) != len(self.requests):
             return None
         for answer in self.answers:
@@ -166,7 +169,7 @@ def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> Sa
 
 
 def task_of(path: Path) -> str:
-    """The name of the task, which is a part of the file name.
+    """The name of the task, which is a part of the file name. Raises DataError if the name has another form.
 
     >>> task_of(Path("samples_blimp_adjunct_island_2026-01-31T09-30-00.123456.jsonl"))
     'blimp_adjunct_island'
