@@ -97,6 +97,7 @@ class Source(YamlModel):
     repository: str
     """The address of the repository, such as ``https://github.com/owner/name``."""
     commit: Sha1
+    """The commit whose files are used."""
     licence: str
     folder: SafePath
     """The folder with the files in the cache and in a mirror."""
@@ -106,6 +107,7 @@ class Source(YamlModel):
     """A template for the address of a file, with the placeholders ``{commit}`` and ``{path}``. Repositories on GitHub
     do not need it."""
     files: Mapping[str, DataFile]
+    """A dict from the path of a file, relative to ``path``, to its description."""
 
     @field_validator("repository", "url")
     @classmethod

@@ -47,7 +47,7 @@ class QuestionFormat(YamlModel):
 
 @dataclass(frozen=True, slots=True)
 class PublishedQuestion:
-    """A question with its choices. The text ``context`` says which choice is right."""
+    """A question with its choices. ``context`` is a text from which it follows which choice, ``answer``, is right."""
 
     context: str
     question: str

@@ -47,14 +47,16 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True)
 class ExportedEvaluation:
-    """The files of an export, and the numbers of results and instances in them."""
+    """The files of an export, and what they contain."""
 
     file: Path
     """The document with the results."""
     samples: Path | None
     """The file with the instances; None if there are none."""
     results: int
+    """The number of results in the document."""
     instances: int
+    """The number of lines in the file with the instances."""
 
 
 def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> ExportedEvaluation:

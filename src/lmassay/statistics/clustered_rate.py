@@ -196,7 +196,7 @@ def intervals(hits: Floats, design: ClusterSizes, confidence: float = 0.95) -> t
 
 
 def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: float) -> Floats:
-    """Raise lower ends where only they can miss the true rate, so that the whole probability of a miss is theirs.
+    """Raise the lower ends where the upper end cannot miss the true rate, so that they may miss it more often.
 
     No upper end is below that of a result without hits. So true rates below that value can only be missed by the lower
     end, whose tail is enlarged there (up to the whole 5 % instead of half of it). Elsewhere, lower ends are unchanged.

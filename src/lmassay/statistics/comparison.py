@@ -43,11 +43,17 @@ class Comparison:
     base_label: str
     new_label: str
     base_mean: float
+    """The value of the metric in the base run, computed only from the pairs."""
     new_mean: float
+    """The value of the metric in the new run, computed only from the pairs."""
     difference: float
+    """New minus base."""
     low: float | None
+    """The lower end of the difference's interval; None if there is no interval."""
     high: float | None
+    """The upper end of the difference's interval; None if there is no interval."""
     p: float | None
+    """The two-sided p-value of the difference; None if it cannot be tested."""
     p_adjusted: float | None
     """The p-value adjusted for the number of rows: the false discovery rate."""
     n: int

@@ -89,9 +89,13 @@ class ExcludedExamples:
     """Numbers of examples that are not compared, usually because one of the runs has no score for them."""
 
     error: int
+    """Those in both runs that have an error in at least one of them."""
     unscored: int
+    """Those in both runs that have no error, but lack a score in at least one run, or have different weights."""
     only_base: int
+    """Those that the base run scored and that are not in the new run at all."""
     only_new: int
+    """Those that the new run scored and that are not in the base run at all."""
 
     @property
     def total(self) -> int:

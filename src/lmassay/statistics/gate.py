@@ -7,8 +7,8 @@
   enough.
 
 Both are one-sided t-tests of the paired difference against the threshold. The *verdict* is what a test concludes about
-a condition: "pass", "fail", "not shown", or "cannot judge" if there are too few data to detect even the largest
-possible change.
+a condition: "pass", "fail", "not shown" or "cannot judge". The last one means, for example, that there are too few data
+to detect even the largest possible change, that a run is unfinished, or that most examples are missing.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ class GateVerdict:
                 adjusted = f", adjusted for {self.tests} tests by Holm's method"
             sentences.append(
                 "fail if: fails on evidence that the difference is beyond the threshold, that is if p of the one-sided "
-                f"paired t-test is below {self.alpha:g}{adjusted}; a pass does not prove that it is not"
+                f"paired t-test is below {self.alpha:g}{adjusted}; a pass does not prove that the difference is within "
+                "the threshold"
             )
         if "pass only if" in readings:
             count = sum(check.condition.reading == "pass only if" for check in self.checks)
@@ -148,7 +149,7 @@ class GateVerdict:
             unadjusted = "; all must be shown, so p needs no adjustment" if count > 1 else ""
             sentences.append(
                 "pass only if: passes on evidence that the condition holds, that is if p of the one-sided paired "
-                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' does not prove that it does not hold"
+                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' does not prove that the condition is false"
             )
         return sentences
 
@@ -610,6 +611,7 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
                 note = f" ({side.record.note})" if side.record.note else ""
                 reasons.append(f"{side.record.id} is {side.record.status}{note}")
             elif failed and side is new:
+                # Examples that failed in the base run are only left out. In the new run, they could hide a regression.
                 reasons.append(f"{side.record.id} has {counted(failed, side.record.unit)} with errors")
     if not reasons:
         return ""

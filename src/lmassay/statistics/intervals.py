@@ -46,7 +46,9 @@ class PairedDifference:
     low: float | None
     high: float | None
     p: float | None
+    """The two-sided p-value; None, like ``low`` and ``high``, if the data do not show how much differences vary."""
     n: int
+    """The number of pairs."""
     estimate: Estimate | None = None
     """The estimate from which interval and p are computed; None if the runs have no pairs."""
 

@@ -194,14 +194,15 @@ def _sources_of_variance(repetitions: int) -> tuple[str, ...]:
 def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
     """Estimate the mean of paired differences between two runs.
 
-    ``differences`` has a row for each repetition that both runs have and a column for each test; it is NaN if one of
-    the runs has no score for the test.
+    ``differences`` has a row for each repetition that both runs have and a column for each test; a value is NaN if one
+    of the runs has no score for this test.
     """
     import numpy as np
 
     n_differences = int((~np.isnan(differences)).sum())
     differences, answered_fraction = _filled_in(differences)
     clusters = () if groups is None or not len(groups) else (groups,)
+    # ``step`` is 1, because the score of a test is 0 or 1, so a changed score differs by 1.
     of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
     of_tests = replace(
         of_tests,

@@ -20,10 +20,11 @@ _LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class RunPairs:
-    """The pairs of a base run and the new run that is compared with it, and warnings about their selection."""
+    """The pairs of a base run and the new run that is compared with it."""
 
     pairs: Sequence[tuple[RunRecord, RunRecord]]
     caveats: Sequence[str] = ()
+    """Warnings about runs that are in no pair."""
 
 
 def named_runs(
@@ -121,7 +122,8 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPai
 
     A run is paired only if it is the only one of its sweep with this key, because a guess could compare the wrong runs.
     A label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
-    if each sweep had one attack at two strengths and only one strength were in both, the other two would be paired.
+    if each sweep had one attack at two strengths and only one strength were in both, the two runs with other strengths
+    would be paired.
     """
     new_run_of: dict[str, RunRecord] = {}
     unpaired_base = list(base)

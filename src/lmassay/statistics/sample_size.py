@@ -213,7 +213,7 @@ def _expectation_from_pairs(metric: str, base: Side, new: Side) -> Expectation:
 
 
 def checked_metric(name: str, declared: Sequence[Metric], like: Sequence[Side]) -> Metric:
-    """Return the metric that a condition names. Raises a UserError if the task declares metrics and it is not one."""
+    """Return the metric that a condition names. Raises a UserError if the task declares metrics, but not this one."""
     if like:
         known_metrics(like[0], like[1:], [name])
         return metric_of(like[0].record, name)

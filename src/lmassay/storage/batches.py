@@ -38,7 +38,9 @@ class StoredScores(NamedTuple):
 
     run: str
     first: int
+    """The position of the first example in the data, counted from 0."""
     examples: int
+    """The number of examples."""
     scores_digest: bytes
     scores: bytes
 
@@ -52,7 +54,7 @@ class StoredScores(NamedTuple):
 
 
 class StoredBatch(NamedTuple):
-    """A row of the table, in the order of :data:`BATCH_COLUMNS`."""
+    """A row of the table, in the order of :data:`BATCH_COLUMNS`. See :class:`StoredScores` for the first columns."""
 
     run: str
     first: int

@@ -152,7 +152,7 @@ def _only_own_statements(
 
 
 def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
-    """Raise StoreError if a table of lmassay is a view or a virtual table, or if it or an index of it computes values.
+    """Raise StoreError if a table of lmassay is a view or virtual, or if the table or an index of it computes values.
 
     In such a file, reading a table would run a program that somebody else wrote. lmassay never writes such tables, so
     this is not damage that could be repaired. Tables and views with other names, which a user may have added, are not

@@ -337,8 +337,8 @@ class _Merge:
             "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"  # noqa: S608
             f" WHERE source.responses.response != present.response AND is_whole({cells})"
         ).fetchall()
-        # If the target has the same text with a damaged request or digest, it is replaced by the intact answer of this
-        # folder. If the text in the target is damaged, it stays, because it may have been another answer.
+        # If the target has the same text with a damaged request or digest, this folder's intact answer replaces it.
+        # If the text itself is damaged, the damaged answer stays: the original text may have been another one.
         present_cells = cells.replace("source.responses.", "present.")
         self._db.execute(
             "DELETE FROM main.responses WHERE key IN (SELECT present.key FROM source.responses"  # noqa: S608

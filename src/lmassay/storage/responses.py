@@ -17,7 +17,9 @@ class StoredResponse(NamedTuple):
     request: str
     response: str
     run: str
+    """The run that received the response first."""
     created: str
+    """When the response was stored, in ISO format."""
 
     def digest(self) -> bytes:
         """Return two digests in one: that of the answer, followed by that of all other columns.

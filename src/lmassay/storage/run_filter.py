@@ -38,8 +38,10 @@ class RunFilter:
     tasks: Sequence[str] = ()
     models: Sequence[str] = ()
     statuses: Sequence[str] = ()
+    """Some of :data:`STATUSES`. Tasks, models and tags, in contrast, may be patterns such as ``opus*``."""
     tags: Sequence[str] = ()
     since: str | None = None
+    """The largest age of a run, such as ``7d``, or the earliest date on which it may have been recorded."""
 
     def __bool__(self) -> bool:
         """Return whether there is any condition."""

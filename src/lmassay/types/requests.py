@@ -33,7 +33,8 @@ class SourceLocation:
     """The position of a request in its data set, for models that look up stored answers by line or id."""
 
     role: str
-    """Which of the example's answers is meant, such as ``out`` or ``adv_out``."""
+    """Which of the example's answers is meant. For example, ``out`` is the answer to the original text, and ``adv_out``
+    the answer to the attacked text."""
     key: int | str
     """The line number, counted from 0, or the id."""
 
@@ -55,8 +56,9 @@ class Generate:
     """Texts at which generation stops."""
     choices: tuple[str, ...] = ()
     """If given, the answer is the one of these texts that the model finds most probable."""
-    # The two fields below do not change the question to the model. ``compare=False`` excludes them from comparisons,
-    # and thereby from the cache key (see ``request_as_dict``).
+    # The two fields below do not change the question to the model. ``compare=False`` excludes them from comparisons and
+    # from ``request_key``. Still, no other run reuses a sampled answer: if the temperature is above 0, the runner adds
+    # the run, the example and the number of the request to the cache key.
     location: SourceLocation | None = field(default=None, compare=False)
     """Where the request is in its data set."""
     draw: str = field(default="", compare=False)

@@ -52,7 +52,8 @@ class Provenance:
     """The evaluation to which the task belongs. Empty if it belongs to none; None for runs of early versions, which did
     not record it."""
     base_task: str = ""
-    """The name of the evaluation's own task that the run's task is or extends (if it is a plug-in)."""
+    """The name of the evaluation's task that was run, even if a plug-in extends that task and has another name; empty
+    if the task belongs to no evaluation."""
     base_label: str = ""
     """The run's label without the options that the sweep varies; empty in runs of early versions."""
     design: Design = field(default_factory=Design)
@@ -217,7 +218,7 @@ class RunRecord:
 
     @property
     def base_task(self) -> str:
-        """The name of the evaluation's own task that the run's task is or extends (if it is a plug-in).
+        """The name of the evaluation's task that was run, even if a plug-in extends that task and has another name.
 
         For tasks that do not belong to an evaluation, and for runs of early versions, it is the run's own task.
         """

@@ -43,14 +43,18 @@ class LogSample:
     file: Path
     line: int
     doc_id: int
+    """The number of the document in its data set, counted from 0."""
     doc: Mapping[str, Any]
+    """The fields of the document."""
     target: str
+    """The expected answer, as a text."""
     requests: Sequence[Sequence[Any]]
     """For each request: context and continuation, or prompt and generation options."""
     answers: Sequence[Any]
     """For each request, after the filter: a text, or a log-likelihood and whether it was the greedy choice."""
     filter: str
     metrics: Mapping[str, Any]
+    """A dict from metric to the value in the log, which need not be a number."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The fields that `lmassay export` adds to a sample, so that the run can be restored."""
 
@@ -114,8 +118,11 @@ class LogTotals:
 
     path: Path
     model: str
+    """The name of the model."""
     source: str
+    """The kind of model in the harness, such as ``hf``."""
     harness: str
+    """The version of the harness."""
     task_version: str
     documents: int | None
     """The number of documents in the evaluation, from ``n-samples``."""
