@@ -81,7 +81,7 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
             if entry.name in entries:
                 problems.append(
                     f"the package {package} offers the data set '{entry.name}', which {origins[entry.name]} already "
-                    "offers; that one is used"
+                    f"offers; the one of {origins[entry.name]} is used"
                 )
                 continue
             entries[entry.name] = entry
@@ -231,6 +231,7 @@ def _locked(entry: DataSet) -> contextlib.AbstractContextManager[None]:
 
 
 def _remove_empty_folders(folder: Path) -> None:
+    """Remove a folder of the cache and the folders that contain it, up to the first one that is not empty."""
     root = data_folder()
     while folder != root and root in folder.parents:
         try:

@@ -145,6 +145,7 @@ def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> l
 
 
 def _require_metric(side: Side, name: str, base: Side) -> None:
+    """Raise UserError if runs cannot be compared by this metric. Messages suggest metrics of the base run."""
     available = comparable(side)
     if name in available:
         return
@@ -157,6 +158,7 @@ def _require_metric(side: Side, name: str, base: Side) -> None:
 
 
 def _require_scores(side: Side) -> None:
+    """Raise UserError, with the reason, if a run has no score of any metric."""
     table = side.table
     if table.metrics:
         return
@@ -181,6 +183,7 @@ def require_one_task(base: Side, other: Side) -> None:
 
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
+    """Compare two runs by the metrics in which they have pairs. Raises UserError if they have none in any metric."""
     require_one_task(base, other)
     rows = []
     for metric in metrics:

@@ -289,6 +289,7 @@ def estimate(
 def _kind_of(
     summaries: Sequence[TermSummary], constant: float, bounds: FiniteBounds | None, *, is_difference: bool
 ) -> Kind:
+    """Decide which method computes the interval of an estimate, from its values and bounds."""
     if is_difference or bounds is None or any(summary.coefficient <= 0 for summary in summaries):
         return "mean"
     if len(summaries) == 1 and summaries[0].is_binary:

@@ -77,6 +77,7 @@ def _require_undamaged(record: RunRecord) -> None:
 
 
 def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomplete: bool) -> RunPairs:
+    """Pair two sweeps for a gate. Unless ``allow_incomplete`` is set, each base run must have a counterpart."""
     sweeps = pair_sweeps(base, new)
     unpaired = f"no run of the new command ({len(new)} runs) matches {listed(sweeps.only_base)} of the base"
     if not sweeps.pairs or (sweeps.only_base and not allow_incomplete):

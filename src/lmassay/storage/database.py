@@ -272,6 +272,7 @@ class Database:
             unfinished.unlink(missing_ok=True)
 
     def _connect(self) -> sqlite3.Connection:
+        """Open the file. Raises StoreError if it has a log that SQLite cannot apply in a read-only folder."""
         if os.access(self.folder, os.W_OK):
             return connect(self.file, timeout=60, isolation_level=None)
         if self._has_log():

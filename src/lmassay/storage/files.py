@@ -215,8 +215,10 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
     for role, path in paths.items():
         require_file(path, role)
     streams = [path for path in paths.values() if is_stream(path)]
-    if len(streams) > len(set(streams)):
-        raise DataError("standard input and pipes can be read only once; give files for the others")
+    for path in streams:
+        if streams.count(path) > 1:
+            name = "standard input" if path == STANDARD_INPUT else str(path)
+            raise DataError(f"{name} is given more than once, but can be read only once; give files for the others")
     files = {role: open_text(path, role) for role, path in paths.items()}
     (first_role, first), *others = files.items()
     for role, file in others:

@@ -98,6 +98,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[MergedFolder]:
 
 
 def _check_folders(folders: Sequence[Path], target: Path) -> None:
+    """Raise StoreError if a folder is given twice, has no results, or has a run in progress."""
     resolved_paths = {target.resolve()}
     for folder in folders:
         if folder.resolve() in resolved_paths:
@@ -473,6 +474,7 @@ class _Merge:
                 self._copy_kept_model(folder)
 
     def _copy_kept_model(self, folder: Path) -> None:
+        """Copy the folder of a trained model, unless it does not exist, has links, or is in the target already."""
         target = self._target / KEPT_MODELS / folder.name
         if not folder.is_dir() or target.exists() or not self._is_own(folder):
             return

@@ -151,6 +151,7 @@ class RowReader:
             raise self.damage_error(run, "the states or requests of its examples are not what lmassay wrote")
 
     def _check_total(self, run: str, total: int) -> None:
+        """Raise DamageError if the number of examples differs from the recorded one. Without a record, do nothing."""
         stored = self.database.digests(run).get(digests.ROWS)
         if stored is None:
             return
@@ -186,6 +187,7 @@ class RowReader:
         return digests.counts_text(self._counts(run))
 
     def _counts(self, run: str) -> dict[str, int]:
+        """Count the examples in each state, and under the key ``ASKED`` those whose requests are recorded."""
         counts = dict.fromkeys(STATES, 0)
         query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
         for state, number in self.database.execute(query, (run,)):

@@ -517,6 +517,7 @@ class _Rebuilding:
             return False
 
     def _insert_spending(self, run: str, parts: Mapping[str, str]) -> None:
+        """Insert the tokens and the cost of a run if they are undamaged. ``parts`` are the digests of the run."""
         for spent_by, *amounts in self._content.spending:
             if spent_by != run:
                 continue

@@ -536,6 +536,7 @@ class Store(RowReader):
             return [run for (run,) in self.database.execute("SELECT id FROM runs WHERE sweep = ?", (sweep,))]
 
     def _verified_spending(self, run: str) -> Spending | None:
+        """Return what a run spent; None if nothing is stored. Raises DamageError if the numbers are damaged."""
         amounts = self.database.execute(_SPENDING_QUERY, (run,)).fetchone()
         expected = self.database.digests(run).get(digests.SPENDING)
         if amounts is None and expected is None:

@@ -337,6 +337,7 @@ def _output_type(samples: Sequence[Sample]) -> str:
 
 
 def _no_logs_reason(store: Store, record: RunRecord) -> str:
+    """Why no example of a run can be written as a sample, as a clause for the error message."""
     if not export_of(record).has_logs:
         if record.design.replicates is not None:
             return f"the format has one sample per example, but {record.task} has one score per {record.unit}"
