@@ -118,7 +118,7 @@ def not_monotone(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
 
     def lower_ends(some_hits: Floats, design: ClusterSizes, tail: float) -> Floats:
         rates = some_hits.sum(axis=-1) / design.total
-        within = (some_hits * (1 - some_hits / design.sizes)).sum(axis=-1) / design.pairs
+        within = (some_hits * (1 - some_hits / design.sizes)).sum(axis=-1) / design.degrees_within
         quantile = t_quantile(1 - tail, design.degrees)
         return clustered_rate.raw_lower_ends(rates, within, design, quantile)
 

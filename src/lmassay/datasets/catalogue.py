@@ -81,7 +81,7 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
             if entry.name in entries:
                 problems.append(
                     f"the package {package} offers the data set '{entry.name}', which {origins[entry.name]} already "
-                    "offers; that one is used"
+                    f"offers; the one of {origins[entry.name]} is used"
                 )
                 continue
             entries[entry.name] = entry
@@ -160,7 +160,8 @@ Advance = Callable[[int], None]
 def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[FailedFile]:
     """Fetch all files of a data set that are not on this machine yet; return those that could not be fetched.
 
-    Existing copies are verified, and fetched again if their content is not the pinned one.
+    Existing copies are verified, and fetched again if their content is not the pinned one. Raises DataError if the disk
+    has too little space for all files.
     """
     failures: list[FailedFile] = []
     done = 0
@@ -230,6 +231,7 @@ def _locked(entry: DataSet) -> contextlib.AbstractContextManager[None]:
 
 
 def _remove_empty_folders(folder: Path) -> None:
+    """Remove a folder of the cache and the folders that contain it, up to the first one that is not empty."""
     root = data_folder()
     while folder != root and root in folder.parents:
         try:
@@ -264,8 +266,8 @@ DataSpec = str | Labels
 def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
     """Return the files on this machine that a configuration selects; None if a text is not the name of a data set.
 
-    Raises NotFetched or DataError, with the command to run, if a file was not fetched or was changed afterwards, and
-    DataError if the entry of the data set has a mistake.
+    Raises NotFetched if a file was not fetched, and DataError if it was changed afterwards, both with the command to
+    run. Raises DataError, too, if the data set has no such part or label, or if its entry has a mistake.
     """
     entry, labels = _parse(spec)
     if entry is None:
@@ -334,7 +336,7 @@ def _verified(entry: DataSet, source: Source, path: str, file: DataFile) -> Path
 
 
 def files_to_fetch(spec: DataSpec, role: str = EXAMPLES) -> tuple[int, int]:
-    """Return how many of the files that a configuration selects are not on this machine, and how many it selects."""
+    """Return how many files of a configuration are not on this machine, and how many files it selects altogether."""
     entry, labels = _parse(spec)
     if entry is None:
         raise DataError(f"there is no data set '{spec}'; see lmassay data")

@@ -25,8 +25,8 @@ from lmassay.redaction import redact
 
 MIRROR_VARIABLE = "LMASSAY_DATA_MIRROR"
 ATTEMPTS = 3
-# The largest allowed size of a file whose entry does not name its size, so that a server cannot send data forever. The
-# largest published file has 20 MB.
+# The largest allowed size, in bytes, of a file whose entry does not name its size, so that a server cannot send data
+# forever. The largest published file has 20 MB.
 UNKNOWN_SIZE_LIMIT = 512 << 20
 _BLOCK = 1 << 16
 _PARTIAL_CONTENT = 206
@@ -44,7 +44,7 @@ class MissingFile(DataError):  # noqa: N818 - reads as what it is
 
 
 class UnreachableSource(DataError):  # noqa: N818 - reads as what it is
-    """The server cannot be reached, so it is useless to request further files from it."""
+    """The server cannot be reached, so requests for further files would fail, too."""
 
 
 class _TemporaryError(Exception):
@@ -102,6 +102,7 @@ class Downloader:
             ) from error
 
     def _download(self, url: str, file: DataFile, partial: Path, progress: Progress) -> None:
+        """Download a file to ``partial``, in several attempts if necessary."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 self._download_once(url, file, partial, progress)
@@ -177,6 +178,7 @@ def _public(url: str) -> str:
 
 
 def _check_status(response: httpx2.Response, url: str) -> None:
+    """Raise an error unless the server sends the file; a _TemporaryError if another attempt may succeed."""
     status = response.status_code
     if status in _NOT_FOUND:
         raise MissingFile(f"{_public(url)} does not exist (HTTP {status})")
@@ -193,6 +195,7 @@ def _check_status(response: httpx2.Response, url: str) -> None:
 
 
 def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progress: Progress) -> None:
+    """Write what the server sends to ``stream``. Raises DataError if this is longer than the published file."""
     limit = UNKNOWN_SIZE_LIMIT if file.bytes is None else file.bytes
     for block in response.iter_raw():
         stream.write(block)

@@ -67,8 +67,11 @@ class DataFile(YamlModel):
     git_blob: Sha1 | None = None
     """Git's id of the content, which is used if no SHA-256 has been published."""
     bytes: Annotated[int, Field(ge=0)] | None = None
+    """The size of the file, if it is known."""
     examples: Annotated[int, Field(ge=0)] | None = None
+    """The number of examples in the file, if it is known."""
     role: str = EXAMPLES
+    """What the task uses the file for: :data:`EXAMPLES`, or another role that the task knows, such as ``control``."""
     labels: Mapping[str, str] = Field(default_factory=dict)
     """Labels that distinguish this file from others of the data set, such as ``category`` or ``language``."""
 
@@ -94,6 +97,7 @@ class Source(YamlModel):
     repository: str
     """The address of the repository, such as ``https://github.com/owner/name``."""
     commit: Sha1
+    """The commit whose files are used."""
     licence: str
     folder: SafePath
     """The folder with the files in the cache and in a mirror."""
@@ -103,6 +107,7 @@ class Source(YamlModel):
     """A template for the address of a file, with the placeholders ``{commit}`` and ``{path}``. Repositories on GitHub
     do not need it."""
     files: Mapping[str, DataFile]
+    """A dict from the path of a file, relative to ``path``, to its description."""
 
     @field_validator("repository", "url")
     @classmethod

@@ -36,9 +36,10 @@ class QuestionFormat(YamlModel):
     template: tuple[str, ...]
     """The columns that name the template: questions of one template are not independent."""
     template_pattern: str = ""
-    """A regular expression for the part of the template columns that is used; all of it if left out."""
+    """A regular expression for the part of the template columns, joined by hyphens, that is the template;
+    all of it if left out."""
     category: str = ""
-    """The column of the category. If left out, the category is the beginning of the template up to a hyphen."""
+    """The column of the category. If left out, the category is the beginning of the template up to its first hyphen."""
     where: Mapping[str, str] = Field(default_factory=dict)
     """A dict from column to a pattern such as ``*-dis-*``. Only rows that match all patterns are read: they select the
     questions whose answer is in the text."""
@@ -46,7 +47,7 @@ class QuestionFormat(YamlModel):
 
 @dataclass(frozen=True, slots=True)
 class PublishedQuestion:
-    """A question with its choices. The text ``context`` says which choice is right."""
+    """A question with its choices. ``context`` is a text from which it follows which choice, ``answer``, is right."""
 
     context: str
     question: str

@@ -47,14 +47,16 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True)
 class ExportedEvaluation:
-    """The files of an export, and the numbers of results and instances in them."""
+    """The files of an export, and what they contain."""
 
     file: Path
     """The document with the results."""
     samples: Path | None
     """The file with the instances; None if there are none."""
     results: int
+    """The number of results in the document."""
     instances: int
+    """The number of lines in the file with the instances."""
 
 
 def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> ExportedEvaluation:
@@ -187,7 +189,7 @@ def _model_info(record: RunRecord) -> dict[str, Any]:
 
 
 def _developer(record: RunRecord) -> str:
-    """The part before the slash in a name such as ``acme/model-7b``; "unknown" for a path."""
+    """The part before the slash in ``acme/model-7b``; "unknown" for a name without a slash and for an absolute path."""
     developer, slash, _ = record.model.strip("/").partition("/")
     if slash and not record.model.startswith("/"):
         return developer

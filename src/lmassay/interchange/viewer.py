@@ -50,6 +50,7 @@ class Viewer:
         self._resources.close()
 
     def _open(self, folder: Path, host: str, port: int) -> None:
+        """Start to listen, and prepare the application: on the folder itself or, if necessary, on a copy."""
         # Raises an error unless the folder is a results folder.
         with Store(folder) as store:
             records = [store.with_damage(record) for record in store.runs()]

@@ -77,8 +77,8 @@ class ClusterSizes:
     clusters: Clusters
     total: float
     """The number of rows."""
-    pairs: float
-    """The number of rows minus the number of clusters: the degrees of freedom of the variance within clusters."""
+    degrees_within: float
+    """Degrees of freedom of the variance within clusters: the number of rows minus that of clusters, at least 1."""
     data_weight: float
     """The largest weight, from 0 to 1, that the data can have when the correlation is shrunk towards its prior."""
     degrees: float
@@ -103,15 +103,15 @@ def cluster_sizes(sizes: Floats) -> ClusterSizes:
     sizes = np.asarray(sizes, dtype=float)
     clusters = clusters_of(sizes)
     total = float(sizes.sum())
-    pairs = max(total - len(sizes), 1.0)
-    # In the middle, where rows have a variance of 1/4, one error changes the correlation by up to 4 / pairs.
+    degrees_within = max(total - len(sizes), 1.0)
+    # In the middle, where rows have a variance of 1/4, one error changes the correlation by up to 4 / degrees_within.
     prior_effect = 1 + (clusters.size - 1) * PRIOR_CORRELATION
-    change_by_one_error = (clusters.size - 1) * 4 / pairs / prior_effect
+    change_by_one_error = (clusters.size - 1) * 4 / degrees_within / prior_effect
     return ClusterSizes(
         sizes=sizes,
         clusters=clusters,
         total=total,
-        pairs=pairs,
+        degrees_within=degrees_within,
         data_weight=1 / (1 + (change_by_one_error / LARGEST_CHANGE_BY_ONE_ERROR) ** _STEEPNESS),
         degrees=_degrees_of_freedom(clusters),
         tail_increase=_tail_increase(clusters),
@@ -171,7 +171,7 @@ def design_effects(rates: Floats, within: Floats, design: ClusterSizes) -> Float
     # A negative correlation is noise. Cutting it off at 0 would make a corner, before which one more error changes
     # nothing and after which it changes much. The smooth function used instead is positive everywhere; at 0, it is half
     # of what a few errors can change.
-    change_by_errors = np.where(has_spread, np.minimum(BENT_BY_ERRORS / (divisors * design.pairs), 1.0), 1.0)
+    change_by_errors = np.where(has_spread, np.minimum(BENT_BY_ERRORS / (divisors * design.degrees_within), 1.0), 1.0)
     smooth_correlations = np.minimum((correlations + np.sqrt(correlations**2 + change_by_errors**2)) / 2, 1.0)
     # The number of errors, or of hits if there are fewer of them, in units of the average row's cluster.
     information = np.minimum(rates, 1 - rates) * design.clusters.effective
@@ -196,7 +196,7 @@ def intervals(hits: Floats, design: ClusterSizes, confidence: float = 0.95) -> t
 
 
 def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: float) -> Floats:
-    """Raise lower ends where only they can miss the true rate, so that the whole probability of a miss is theirs.
+    """Raise the lower ends where the upper end cannot miss the true rate, so that they may miss it more often.
 
     No upper end is below that of a result without hits. So true rates below that value can only be missed by the lower
     end, whose tail is enlarged there (up to the whole 5 % instead of half of it). Elsewhere, lower ends are unchanged.
@@ -278,7 +278,7 @@ class ClusteredRate:
 
         design = cluster_sizes(self.sizes)
         rate = np.array(self.hits.sum() / design.total)
-        within = np.array((self.hits * (1 - self.hits / self.sizes)).sum() / design.pairs)
+        within = np.array((self.hits * (1 - self.hits / self.sizes)).sum() / design.degrees_within)
         return float(design_effects(rate, within, design))
 
     def interval(self, confidence: float) -> tuple[float, float]:
@@ -354,7 +354,7 @@ def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> t
 
     rates = hits / sizes
     rate = hits.sum(axis=-1, keepdims=True) / design.total
-    within = (hits * (1 - rates)).sum(axis=-1, keepdims=True) / design.pairs
+    within = (hits * (1 - rates)).sum(axis=-1, keepdims=True) / design.degrees_within
     corrected = _with_leading_0(np.cumsum(sizes - hits, axis=-1))
     removed = _with_leading_0(np.cumsum(hits * (1 - rates), axis=-1))
 
@@ -364,7 +364,7 @@ def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> t
         removed_by_errors = _at(removed, cluster)
         removed_by_errors = removed_by_errors + in_cluster * _at(rates, cluster)
         better = np.minimum(rate + errors / design.total, 1.0)
-        return better, np.maximum(within - removed_by_errors / design.pairs, 0.0)
+        return better, np.maximum(within - removed_by_errors / design.degrees_within, 0.0)
 
     return path, corrected
 
@@ -393,7 +393,7 @@ def _path_of_errors(hits: Floats, sizes: Floats, design: ClusterSizes) -> Path:
         level = np.minimum(np.maximum((_at(levelled_hits, last) - errors) / rows, 0.0), 1.0)
         changed = within - _at(levelled_within, last) + rows * level * (1 - level)
         worse = np.maximum(rate - errors / design.total, 0.0)
-        return worse, np.maximum(changed, 0.0) / design.pairs
+        return worse, np.maximum(changed, 0.0) / design.degrees_within
 
     return path
 

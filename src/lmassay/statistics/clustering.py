@@ -90,7 +90,7 @@ def clustering_of(
     """The effect of the clusters. If rows are grouped twice, e.g. by noun and by verb, both inflations are added up.
 
     This is the two-way variance of Cameron, Gelbach and Miller (2011, eq. 2.11), where the variance of single rows is
-    what both groupings have in common. The degrees of freedom are those of the grouping that has fewer. If all rows
+    what both groupings have in common. Of the two numbers of degrees of freedom, the smaller one is used. If all rows
     with the same noun were equal and all rows with the same verb were equal, all rows would be equal. So the
     correlation within nouns and the correlation within verbs add up to at most 1. That is why the sum of the inflations
     is limited to ``size``, the design effect of the grouping with the larger clusters if the rows of each cluster are

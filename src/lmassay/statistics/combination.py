@@ -34,6 +34,7 @@ class ColumnSums:
     sums: Floats
     counts: Floats
     weights: Floats = field(repr=False)
+    """The weight of each term in the combination."""
     constant: float
 
     def whole(self) -> float | None:

@@ -43,11 +43,17 @@ class Comparison:
     base_label: str
     new_label: str
     base_mean: float
+    """The value of the metric in the base run, computed only from the pairs."""
     new_mean: float
+    """The value of the metric in the new run, computed only from the pairs."""
     difference: float
+    """New minus base."""
     low: float | None
+    """The lower end of the difference's interval; None if there is no interval."""
     high: float | None
+    """The upper end of the difference's interval; None if there is no interval."""
     p: float | None
+    """The two-sided p-value of the difference; None if it cannot be tested."""
     p_adjusted: float | None
     """The p-value adjusted for the number of rows: the false discovery rate."""
     n: int
@@ -75,7 +81,7 @@ class Comparison:
 
     @property
     def relative(self) -> float | None:
-        """The difference relative to the base mean, as in "falls by 43 %" (not "by 43 points"); None if that is 0."""
+        """The difference relative to the base mean, as in "falls by 43 %" (not "43 points"); None if that mean is 0."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
 
     def __repr__(self) -> str:
@@ -102,7 +108,11 @@ class Comparison:
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
-    """Compare each of the other runs with the base run, by ``metrics`` or by the headline metrics of its task."""
+    """Compare each of the other runs with the base run, by ``metrics`` or by the headline metrics of its task.
+
+    Metrics that the base run does not have are left out. Raises UserError if a run is of another task, or if it shares
+    no example with a score with the base run.
+    """
     available = set(comparable(base))
     compared = [metric for metric in metrics or headline(base) if metric in available]
     rows: list[Comparison] = []
@@ -135,6 +145,7 @@ def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> l
 
 
 def _require_metric(side: Side, name: str, base: Side) -> None:
+    """Raise UserError if runs cannot be compared by this metric. Messages suggest metrics of the base run."""
     available = comparable(side)
     if name in available:
         return
@@ -147,6 +158,7 @@ def _require_metric(side: Side, name: str, base: Side) -> None:
 
 
 def _require_scores(side: Side) -> None:
+    """Raise UserError, with the reason, if a run has no score of any metric."""
     table = side.table
     if table.metrics:
         return
@@ -171,6 +183,7 @@ def require_one_task(base: Side, other: Side) -> None:
 
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
+    """Compare two runs by the metrics in which they have pairs. Raises UserError if they have none in any metric."""
     require_one_task(base, other)
     rows = []
     for metric in metrics:

@@ -52,6 +52,7 @@ class Condition:
     """One of < <= > >=, or "worse" or "not worse", whose direction depends on whether the metric is better when higher
     or when lower."""
     threshold: float
+    """The difference, new minus base, to compare with; for "worse" and "not worse", its size without a sign."""
     relative: bool = False
     """True if the threshold is a fraction of the base's value: -0.02 for ``-2%``."""
     reading: Reading = "fail if"

@@ -5,11 +5,13 @@ are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means 
 :class:`Estimate`. Each of the three kinds of numbers has one method for its interval, whatever the value:
 
 - *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples instead of their number
-  and the quantile of Student's t instead of the normal one. Rates in clusters have their own module,
-  :mod:`lmassay.statistics.clustered_rate`; rates of rows that are grouped twice are computed here.
-- *bounded means*: the same interval for the score rescaled to 0…1. If the scores pile up at a bound, two
-  pseudo-observations are added, and the interval allows for a few scores at the other bound that the sample does not
-  contain. If the scores are clearly away from the bound, the interval is nearly Student's.
+  and the quantile of Student's t instead of the normal one. Rates whose rows are grouped once into clusters have their
+  own module, :mod:`lmassay.statistics.clustered_rate`. All other rates are computed here, also those whose rows are
+  grouped twice, for example by noun and by verb.
+- *bounded means*: the same interval for the score rescaled to 0…1. If the scores pile up at a bound (most are there and
+  a few far from it, see :mod:`lmassay.statistics.pile_up`), two pseudo-observations are added, and the interval allows
+  for a few scores at the other bound that the sample does not contain. If the scores are clearly away from the bound,
+  the interval is nearly Student's.
 - *everything else*, mainly differences: Student's t. If most values are 0, as in a comparison of two runs that seldom
   disagree, one pseudo-observation is added on either side of 0 (Bonett and Price 2012; Agresti and Caffo 2000 for
   differences of rates). Interval and p-value come from the same t, so they never contradict each other.
@@ -91,11 +93,11 @@ class Estimate:
     effective: float
     """The effective number of rows: this many independent rows would give the same precision."""
     effective_without_errors: float = 0.0
-    """The effective number of rows at the largest intra-cluster correlation that is allowed for; 0: no cap.
+    """The effective number of rows at the largest intra-cluster correlation that is allowed for.
 
     It determines the lower end of the interval of a sample without wrong answers. Lower ends are capped there, because
     a sample with wrong answers must not get a higher lower end than one without any. In the same way, upper ends are
-    capped at the upper end of a sample without right answers.
+    capped at the upper end of a sample without right answers. 0 means that ends are not capped.
     """
     unseen_weight: float = 0.0
     """Bounded means only: how much the interval allows for scores at the far bound that the sample does not contain.
@@ -287,6 +289,7 @@ def estimate(
 def _kind_of(
     summaries: Sequence[TermSummary], constant: float, bounds: FiniteBounds | None, *, is_difference: bool
 ) -> Kind:
+    """Decide which method computes the interval of an estimate, from its values and bounds."""
     if is_difference or bounds is None or any(summary.coefficient <= 0 for summary in summaries):
         return "mean"
     if len(summaries) == 1 and summaries[0].is_binary:

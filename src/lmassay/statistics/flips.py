@@ -89,9 +89,13 @@ class ExcludedExamples:
     """Numbers of examples that are not compared, usually because one of the runs has no score for them."""
 
     error: int
+    """Those in both runs that have an error in at least one of them."""
     unscored: int
+    """Those in both runs that have no error, but lack a score in at least one run, or have different weights."""
     only_base: int
+    """Those that the base run scored and that are not in the new run at all."""
     only_new: int
+    """Those that the new run scored and that are not in the base run at all."""
 
     @property
     def total(self) -> int:
@@ -150,16 +154,17 @@ class Flips:
         return self.changes.fallen()
 
     def first(self, limit: int | None) -> list[Change]:
-        """Up to ``limit`` changes; None for all of them.
+        """The changes to show. Without a limit (None), these are all, in the order of :attr:`changes`.
 
-        If scores are 0 or 1, these are up to ``limit`` falls, followed by up to ``limit`` rises.
+        If scores are 0 or 1, ``limit`` applies to each direction: up to ``limit`` falls, followed by up to ``limit``
+        rises. Otherwise, the ``limit`` largest changes are returned.
         """
         if limit is None or not self.is_rate:
             return list(self.changes[:limit])
         return [*self.fallen[:limit], *self.risen[:limit]]
 
     def as_json(self, limit: int | None = 0) -> dict[str, Any]:
-        """What ``--json`` prints: the counts, and the changes of :meth:`first`."""
+        """What ``--json`` prints: the counts, and the changes of :meth:`first`; with a limit of 0, only the counts."""
         document: dict[str, Any] = {
             "metric": self.metric,
             "base": self.base,

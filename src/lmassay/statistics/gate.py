@@ -7,8 +7,8 @@
   enough.
 
 Both are one-sided t-tests of the paired difference against the threshold. The *verdict* is what a test concludes about
-a condition: "pass", "fail", "not shown", or "cannot judge" if there are too few data to detect even the largest
-possible change.
+a condition: "pass", "fail", "not shown" or "cannot judge". The last one means, for example, that there are too few data
+to detect even the largest possible change, that a run is unfinished, or that most examples are missing.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ class GateVerdict:
                 adjusted = f", adjusted for {self.tests} tests by Holm's method"
             sentences.append(
                 "fail if: fails on evidence that the difference is beyond the threshold, that is if p of the one-sided "
-                f"paired t-test is below {self.alpha:g}{adjusted}; a pass does not prove that it is not"
+                f"paired t-test is below {self.alpha:g}{adjusted}; a pass does not prove that the difference is within "
+                "the threshold"
             )
         if "pass only if" in readings:
             count = sum(check.condition.reading == "pass only if" for check in self.checks)
@@ -148,7 +149,7 @@ class GateVerdict:
             unadjusted = "; all must be shown, so p needs no adjustment" if count > 1 else ""
             sentences.append(
                 "pass only if: passes on evidence that the condition holds, that is if p of the one-sided paired "
-                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' does not prove that it does not hold"
+                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' does not prove that the condition is false"
             )
         return sentences
 
@@ -392,13 +393,11 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     # change in its own direction.
     if not can_be_detected and not _changed_in_other_direction(question, level):
         changeable = row.can_fall if condition.is_below else row.can_rise
+        those_that_can_change = f"{counted(changeable, _unit(row))} that can {condition.verb} (of {row.units:,})"
         in_several_tests = ""
         if level.tests > 1:
             in_several_tests = f" in one of {level.tests} tests"
-        why = (
-            f"{check.why}; even if all {changeable:,} of {_units(row)} that can {condition.verb} did, "
-            f"that would not be significant{in_several_tests}"
-        )
+        why = f"{check.why}; even if all {those_that_can_change} did, that would not be significant{in_several_tests}"
         return replace(check, state="cannot judge", why=why)
     if worst is not None and (drop is None or drop > abs(worst.value)):
         # No drop can be larger than that of the worst result, which is detected either always or never.
@@ -475,8 +474,12 @@ def _bound(question: _Question, level: _Level) -> float | None:
 
 def _units(row: Comparison) -> str:
     """The number of independent units in the test, such as ``12 clusters``."""
-    unit = "pair" if row.units == row.n else "cluster"
-    return counted(row.units, unit)
+    return counted(row.units, _unit(row))
+
+
+def _unit(row: Comparison) -> str:
+    """A singular noun for an independent unit in the test."""
+    return "pair" if row.units == row.n else "cluster"
 
 
 def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, condition: Condition) -> str:
@@ -608,6 +611,7 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
                 note = f" ({side.record.note})" if side.record.note else ""
                 reasons.append(f"{side.record.id} is {side.record.status}{note}")
             elif failed and side is new:
+                # Examples that failed in the base run are only left out. In the new run, they could hide a regression.
                 reasons.append(f"{side.record.id} has {counted(failed, side.record.unit)} with errors")
     if not reasons:
         return ""

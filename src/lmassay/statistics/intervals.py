@@ -46,7 +46,9 @@ class PairedDifference:
     low: float | None
     high: float | None
     p: float | None
+    """The two-sided p-value; None, like ``low`` and ``high``, if the data do not show how much differences vary."""
     n: int
+    """The number of pairs."""
     estimate: Estimate | None = None
     """The estimate from which interval and p are computed; None if the runs have no pairs."""
 
@@ -194,7 +196,10 @@ def paired_difference(
 
 
 def possible_change(scores: Floats) -> float:
-    """How far a score that did not change could have moved: 1 for scores of 0 or 1, else their standard deviation."""
+    """How far a score that did not change could have moved.
+
+    This is 1 for scores of 0 or 1, otherwise the standard deviation of all scores. If all are equal, it is guessed.
+    """
     import numpy as np
 
     if np.isin(scores, (0.0, 1.0)).all():
@@ -266,6 +271,8 @@ def mean_results(
     crossed: Mapping[str, str] | None = None,
 ) -> list[Result]:
     """Means overall and for each label of every group of the table, which is what most tasks report.
+
+    Groups that define clusters are left out.
 
     ``weights`` and ``crossed`` are those of a ``Design``: dicts from a metric to the column that says how much each
     example counts, and from a metric to what its outcomes are labelled by. ``bounds`` is a dict from a metric to the

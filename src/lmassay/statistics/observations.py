@@ -54,7 +54,7 @@ def observations(
     """The values of a metric in the rows ``where``; None if there is none with a positive weight.
 
     ``clusters`` names the groups by which examples are clustered, ``weight`` the column that says how much each example
-    counts. ``crossed`` is the entry of ``Design.crossed``, that is what the labels of the metric's outcomes are.
+    counts. ``crossed`` is the entry of ``Design.crossed`` for this metric: a noun for the labels of its outcomes.
     """
     import numpy as np
 

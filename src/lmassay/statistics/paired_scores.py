@@ -37,6 +37,7 @@ class PairedColumn:
     """
 
     coefficient: float
+    """The weight of the column's mean in the metric; 1 for a metric that is not combined from several columns."""
     before: NDArray[np.float64]
     after: NDArray[np.float64]
     weights: NDArray[np.float64] | None
@@ -72,6 +73,7 @@ class Pairs:
 
     columns: Sequence[PairedColumn]
     constant: float
+    """The constant of the metric's combination; otherwise 0."""
     n: int
     """The number of pairs: of examples, labels, repetitions or tests."""
     only_base: int
@@ -80,7 +82,9 @@ class Pairs:
     only_new: int
     """The number of those that only the new run scored."""
     combination: Combination | None = None
+    """The combination that defines the metric, if there is one."""
     clustered_by: tuple[str, ...] = ()
+    """The names of the groups by which the pairs are clustered."""
     estimated: Estimate | None = None
     """The estimate of the difference if it is not a mean over independent pairs, as for overlapping repetitions."""
     unpaired_unit: str = "example"

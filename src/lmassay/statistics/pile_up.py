@@ -1,9 +1,9 @@
-"""Scores that pile up at a bound, whose observed spread is too small to be trusted.
+"""Scores of which most are at a bound (a ceiling or floor effect), so that their spread is too small to be trusted.
 
 If all scores are close to 0.95, further scores will probably be, too. But if most scores are 1 and a few are 0.5, the
-sample cannot rule out that a few further scores would be 0. :func:`pile_up` measures, from 0 to 1, how much the scores
-look like the second case, and the interval of a bounded mean is widened to that degree (see *protection* in
-:mod:`lmassay.statistics.estimation`).
+scores *pile up* at the bound 1, and the sample cannot rule out that a few further scores would be 0. :func:`pile_up`
+measures, from 0 to 1, how much the scores look like the second case, and the interval of a bounded mean is widened to
+that degree (see *protection* in :mod:`lmassay.statistics.estimation`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from lmassay.statistics.terms import Term, TermSummary
 # these values, protection fades in.
 CLEARLY_AWAY = 0.75
 PILED_UP = 1.5
-# The sum of all distances from the near bound, divided by the distance of the far bound: as if it came from this many
-# rows that are entirely wrong. Up to the first number, the sample hardly differs from one without any wrong row, so it
-# is fully protected. From the second number on, this is no reason for protection.
+# The sum of all distances from the nearer bound, divided by the distance between the bounds: as many rows that are
+# entirely wrong would give the same sum. Up to the first number, the sample hardly differs from one without any wrong
+# row, so it is fully protected. From the second number on, closeness to the bound is no reason for protection.
 _NO_WRONG_ROW = 0.25
 _A_WRONG_ROW = 0.75
 # Few scores do not show how much distances vary: for this many scores, the observed variation is doubled.

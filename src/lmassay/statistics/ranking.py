@@ -29,8 +29,12 @@ class Standing:
 
     metric: str
     run: str
+    """The id of the run."""
     mean: float
+    """The mean over the examples that this run and the best run have in common; for the best run itself, over those
+    that it has in common with one of the others."""
     mark: Mark
+    """``best``, ``tie`` if the run does not differ significantly from the best one, or empty if it is worse."""
     tests: int
     """The number of pairs of runs for which ``row.p_adjusted`` is adjusted."""
     row: Comparison | None = None

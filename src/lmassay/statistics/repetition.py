@@ -34,6 +34,7 @@ class SampleVariances:
     between: float
     """The variance of the questions' expected scores, which is due to differences between questions."""
     questions: int
+    """The number of questions with at least two scored samples, from which both parts are computed."""
 
 
 def sample_variances(values: NDArray[np.float64], questions: NDArray[np.int64]) -> SampleVariances | None:

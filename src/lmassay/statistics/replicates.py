@@ -165,10 +165,11 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     # At a rate of 0 or 1, the binomial variance is 0. One more right and one more wrong test make it positive, so that
     # the two parts of the variance have weights.
     smoothed = (value * tests + 1) / (tests + 2)
-    largest = smoothed * (1 - smoothed)
-    between = _between_repetitions(scores, correlation, groups, max(largest - binomial, 0.0) / tests)
+    smoothed_binomial = smoothed * (1 - smoothed)
+    between = _between_repetitions(scores, correlation, groups, max(smoothed_binomial - binomial, 0.0) / tests)
     of_repetitions = 0.0
     if between.variance > 0:
+        # Repetitions differ only if some answers are right and some are wrong, so the binomial variance is not 0.
         of_repetitions = between.variance / binomial
     effective = 1 / (of_tests + of_repetitions)
     return Estimate(
@@ -176,7 +177,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
         kind="rate",
         center=value,
         standard_error=math.sqrt(binomial / effective),
-        degrees=_cochran(largest * of_tests, degrees, between),
+        degrees=_cochran(smoothed_binomial * of_tests, degrees, between),
         rows=n_scores,
         units=units,
         effective=effective,
@@ -193,14 +194,15 @@ def _sources_of_variance(repetitions: int) -> tuple[str, ...]:
 def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
     """Estimate the mean of paired differences between two runs.
 
-    ``differences`` has a row for each repetition that both runs have and a column for each test; it is NaN if one of
-    the runs has no score for the test.
+    ``differences`` has a row for each repetition that both runs have and a column for each test; a value is NaN if one
+    of the runs has no score for this test.
     """
     import numpy as np
 
     n_differences = int((~np.isnan(differences)).sum())
     differences, answered_fraction = _filled_in(differences)
     clusters = () if groups is None or not len(groups) else (groups,)
+    # ``step`` is 1, because the score of a test is 0 or 1, so a changed score differs by 1.
     of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
     of_tests = replace(
         of_tests,

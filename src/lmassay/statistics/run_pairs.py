@@ -20,10 +20,11 @@ _LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class RunPairs:
-    """The pairs of a base run and the new run that is compared with it, and warnings about their selection."""
+    """The pairs of a base run and the new run that is compared with it."""
 
     pairs: Sequence[tuple[RunRecord, RunRecord]]
     caveats: Sequence[str] = ()
+    """Warnings about runs that are in no pair."""
 
 
 def named_runs(
@@ -31,7 +32,9 @@ def named_runs(
 ) -> RunPairs:
     """Pair the first of the named runs, which is looked up in ``base_store``, with each of the others.
 
-    For a gate (``gated``), ``latest`` means all runs of the latest sweep.
+    For a gate (``gated``), ``latest latest`` means all runs of the latest sweep in each store, which are paired with
+    each other. A single ``latest`` is an error if it is one of several runs of a sweep, because the gate would judge
+    only that one.
     """
     stores = [base_store, *[store] * (len(names) - 1)]
     records: list[RunRecord] = []
@@ -74,6 +77,7 @@ def _require_undamaged(record: RunRecord) -> None:
 
 
 def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomplete: bool) -> RunPairs:
+    """Pair two sweeps for a gate. Unless ``allow_incomplete`` is set, each base run must have a counterpart."""
     sweeps = pair_sweeps(base, new)
     unpaired = f"no run of the new command ({len(new)} runs) matches {listed(sweeps.only_base)} of the base"
     if not sweeps.pairs or (sweeps.only_base and not allow_incomplete):
@@ -119,7 +123,8 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPai
 
     A run is paired only if it is the only one of its sweep with this key, because a guess could compare the wrong runs.
     A label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
-    if each sweep had one attack at two strengths and only one strength were in both, the other two would be paired.
+    if each sweep had one attack at two strengths and only one strength were in both, the two runs with other strengths
+    would be paired.
     """
     new_run_of: dict[str, RunRecord] = {}
     unpaired_base = list(base)

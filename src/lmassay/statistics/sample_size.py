@@ -96,8 +96,8 @@ def needs(
     margin = threshold if directed.is_below else -threshold
     if margin <= 0:
         raise UserError(
-            f"{condition.option}: this asks for an improvement, and how many examples show it depends on how large it "
-            "is; `lmassay check` plans for conditions that allow for a small drop"
+            f"{condition.option}: this asks for an improvement, and the number of examples needed depends on its size; "
+            "`lmassay check` plans for conditions that allow for a small drop"
         )
     pass_needs = []
     for changed, spread in expectation.spreads:
@@ -122,6 +122,7 @@ def _need_to_fail(
     available: int | None,
     alpha: float,
 ) -> Need:
+    """Return the number of examples that a ``fail if`` condition needs for one assumed spread."""
     needed = rows_to_detect(spread, drop, threshold, alpha)
     detectable_drop = None
     # One example has no variance.
@@ -213,7 +214,7 @@ def _expectation_from_pairs(metric: str, base: Side, new: Side) -> Expectation:
 
 
 def checked_metric(name: str, declared: Sequence[Metric], like: Sequence[Side]) -> Metric:
-    """Return the metric that a condition names. Raises a UserError if the task declares metrics and it is not one."""
+    """Return the metric that a condition names. Raises a UserError if the task declares metrics, but not this one."""
     if like:
         known_metrics(like[0], like[1:], [name])
         return metric_of(like[0].record, name)

@@ -100,6 +100,7 @@ class ScoreTable:
         self._has_error = np.array(has_error, dtype=np.uint8).astype(bool)
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
+        """A dict from group to the label of each row; an empty label for a row that is not in the group."""
         self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
         self._outcome_columns: dict[str, Outcomes] = {}
         self._has_unique_ids: bool | None = None

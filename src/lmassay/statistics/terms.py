@@ -67,6 +67,7 @@ class TermSummary:
     """The number of rows that differ from the common value, such as the errors of a model that is mostly right: see
     :func:`lmassay.statistics.variance.design_effect`."""
     is_binary: bool
+    """Whether the values are 0 or 1, so that the mean is a rate."""
     pseudo_values: tuple[float, float] | None = None
     """The two values of the pseudo-observations; None if there are none."""
     pseudo_count: float = 0.0

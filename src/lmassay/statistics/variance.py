@@ -39,8 +39,8 @@ PRIOR_CORRELATION = 0.3
 # With this many clusters full of errors, the data and the assumption have the same weight. It is three times the
 # assumed correlation: if it were less, one more error could lower the design effect so much that the lower bound rises.
 PRIOR_CLUSTERS = 3 * PRIOR_CORRELATION
-# How much a dominating cluster reduces the weight of the estimated correlation: if one cluster has half of all rows, it
-# is divided by 1 + 30 / 4.
+# How much a dominating cluster reduces the weight of the estimated correlation: if one cluster has half of all rows,
+# this weight is divided by 1 + 30 / 4.
 LARGEST_SHARE_PENALTY = 30.0
 # The correlation that intervals allow for if there was no error. With smaller values, a true rate of 0.95 in many
 # clusters with a correlation of 0.5 is covered in less than 92 % of data sets; with larger values, the intervals of

@@ -38,7 +38,9 @@ class StoredScores(NamedTuple):
 
     run: str
     first: int
+    """The position of the first example in the data, counted from 0."""
     examples: int
+    """The number of examples."""
     scores_digest: bytes
     scores: bytes
 
@@ -52,7 +54,7 @@ class StoredScores(NamedTuple):
 
 
 class StoredBatch(NamedTuple):
-    """A row of the table, in the order of :data:`BATCH_COLUMNS`."""
+    """A row of the table, in the order of :data:`BATCH_COLUMNS`. See :class:`StoredScores` for the first columns."""
 
     run: str
     first: int
@@ -95,7 +97,7 @@ class StoredBatch(NamedTuple):
 
 
 def positions_text(first: int, examples: int) -> str:
-    """Return which examples a batch has, such as ``examples 1 to 5,000``, for messages."""
+    """Return which examples a batch has, counted from 1 and such as ``examples 1 to 5,000``, for messages."""
     return f"examples {first + 1:,} to {first + examples:,}"
 
 

@@ -129,7 +129,7 @@ class _Connection(sqlite3.Connection):
 
 
 def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
-    """Open a SQLite file that may be damaged or made by somebody else. A text is the URI of a file, a Path its path."""
+    """Open a SQLite file that may be damaged or made by somebody else. ``file`` is a Path, or a URI as a text."""
     # The check is not necessary for URIs: all of them are opened read-only, so SQLite does not apply a journal.
     if isinstance(file, Path) and has_foreign_journal(file):
         raise sqlite3.DatabaseError("its journal names another file, which SQLite would delete")
@@ -152,7 +152,7 @@ def _only_own_statements(
 
 
 def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
-    """Raise StoreError if a table of lmassay is a view or a virtual table, or if it or an index of it computes values.
+    """Raise StoreError if a table of lmassay is a view or virtual, or if the table or an index of it computes values.
 
     In such a file, reading a table would run a program that somebody else wrote. lmassay never writes such tables, so
     this is not damage that could be repaired. Tables and views with other names, which a user may have added, are not
@@ -272,6 +272,7 @@ class Database:
             unfinished.unlink(missing_ok=True)
 
     def _connect(self) -> sqlite3.Connection:
+        """Open the file. Raises StoreError if it has a log that SQLite cannot apply in a read-only folder."""
         if os.access(self.folder, os.W_OK):
             return connect(self.file, timeout=60, isolation_level=None)
         if self._has_log():
@@ -287,7 +288,7 @@ class Database:
         return (log.is_file() and log.stat().st_size > 0) or has_open_journal(self.file)
 
     def _connect_to_file_only(self) -> sqlite3.Connection:
-        """Connect so that SQLite neither writes nor reads files next to the store, which it otherwise does to read it.
+        """Connect so that SQLite uses no other files next to the store; usually, it needs them even for reading.
 
         This is for folders that cannot be written to and for full disks. The caller must check that the file has no
         log, without which it would be incomplete.
@@ -380,6 +381,8 @@ class Database:
         recorded = self._recorded_schema(tables)
         if recorded is None:
             return max(version, _schema_of_tables(tables, self._column_names("asked")))
+        # Files with a recorded number have schema 7 or later, so a smaller number is damaged. A number above SCHEMA is
+        # used only if the other one is not valid, either: then a newer lmassay may have written the file.
         possible = [number for number in (version, recorded) if _FIRST_SCHEMA_WITH_ALL_DIGESTS <= number <= SCHEMA]
         return max(possible, default=max(version, recorded, _FIRST_SCHEMA_WITH_ALL_DIGESTS))
 
@@ -438,7 +441,8 @@ def plain_errors(file: Path) -> Iterator[None]:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether an error of SQLite means that the file is damaged."""
-    # The last byte of an extended error code is the primary code. Errors that Python itself raises have no code.
+    # The last byte of an extended error code is the primary code. Errors that Python itself raises have no code; they
+    # count as damage.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code & 0xFF not in _NOT_DAMAGE
 

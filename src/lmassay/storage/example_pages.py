@@ -28,7 +28,8 @@ class ExampleFilter:
     low: float | None = None
     high: float | None = None
     text: str = ""
-    """A text that must occur in the id, the inputs, the answers or anything else that is stored about the example."""
+    """A text that must occur in the id, the error, an answer, or a text among the inputs, reference, groups, details or
+    reasons for missing scores. Upper and lower case are not distinguished."""
 
     def accepts_score(self, values: Mapping[str, float]) -> bool:
         """Return whether the scores of an example meet the condition on the metric."""
@@ -170,6 +171,7 @@ def _batch_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Itera
 
 
 def _matching_positions(batch: RowBatch, wanted: ExampleFilter) -> Iterator[int]:
+    """Yield the positions of the examples of one batch that meet a filter."""
     if not wanted.text:
         # Comparing whole columns takes a hundredth of the time of comparing row by row.
         yield from _positions_by_score(batch, wanted)
@@ -184,6 +186,7 @@ def _matching_positions(batch: RowBatch, wanted: ExampleFilter) -> Iterator[int]
 
 
 def _positions_by_score(batch: RowBatch, wanted: ExampleFilter) -> list[int]:
+    """Return the positions of the examples of one batch that meet the condition on the metric."""
     scores = batch.values.get(wanted.metric)
     if scores is None:
         return []
@@ -197,8 +200,10 @@ def _positions_by_score(batch: RowBatch, wanted: ExampleFilter) -> list[int]:
 
 
 def _batch_rows(store: RowReader, run: str, positions: Iterable[int]) -> dict[int, Row]:
+    """Return a dict from position to example, for those of the positions that are in a batch."""
     ranges = store.finished_positions(run)
     starts = [stored.start for stored in ranges]
+    # A dict from the first position of a batch to the wanted positions in this batch.
     by_batch: dict[int, list[int]] = {}
     for position in positions:
         number = bisect_right(starts, position) - 1

@@ -106,7 +106,7 @@ def _spelled_part(folder: Path, part: str) -> str:
 def paths_spelled_on_disk(value: Any, base: Path) -> Any:
     """Return a value of a configuration in which :func:`spelled_on_disk` was applied to all files and folders.
 
-    Relative paths refer to the folder ``base``.
+    Relative paths refer to the folder ``base``; a path that is changed begins with this folder afterwards.
     """
     if isinstance(value, dict):
         return {key: paths_spelled_on_disk(inner, base) for key, inner in value.items()}

@@ -30,8 +30,8 @@ from lmassay.errors import DataError
 from lmassay.storage.file_names import spelled_on_disk
 
 _BLOCK_SIZE = 1 << 20
-# In seconds: the digest of a file is remembered only if the file is older. File systems store times in steps of up to
-# two seconds.
+# The digest of a file is remembered only if its last change is at least this many seconds ago. File systems store times
+# in steps of up to two seconds, so two changes in quick succession may have the same time.
 _SETTLED_AFTER = 3.0
 STANDARD_INPUT = Path("-")
 """The path that stands for standard input if a command expects a text file."""
@@ -96,7 +96,7 @@ def open_text(path: Path, role: str) -> TextFile:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path can be read only once: standard input (``-``), a pipe or a terminal."""
+    """Whether a path can be read only once: standard input (``-``), a pipe, or a character device like a terminal."""
     if path == STANDARD_INPUT:
         return True
     try:
@@ -215,8 +215,10 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
     for role, path in paths.items():
         require_file(path, role)
     streams = [path for path in paths.values() if is_stream(path)]
-    if len(streams) > len(set(streams)):
-        raise DataError("standard input and pipes can be read only once; give files for the others")
+    for path in streams:
+        if streams.count(path) > 1:
+            name = "standard input" if path == STANDARD_INPUT else str(path)
+            raise DataError(f"{name} is given more than once, but can be read only once; give files for the others")
     files = {role: open_text(path, role) for role, path in paths.items()}
     (first_role, first), *others = files.items()
     for role, file in others:
@@ -290,6 +292,7 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
     """Open a text file for writing; it gets its name only when it is complete.
 
     Bytes can be written to the stream's ``buffer``. If the block raises an exception, an existing file stays unchanged.
+    A pipe or a device is written to directly. Raises DataError if the file cannot be written.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the name of a file to write")
@@ -299,6 +302,7 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
             with path.open("w", encoding="utf-8", errors="backslashreplace", newline=newline) as stream:
                 yield stream
         except BrokenPipeError:
+            # The program that reads the pipe has ended. This is not a problem with the file, so the error is kept.
             raise
         except OSError as error:
             if _is_about_another_file(error, str(path)):

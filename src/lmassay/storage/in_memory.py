@@ -125,8 +125,9 @@ def with_found_inputs(value: Any, results: Path) -> Any:
 def rows(data: Any, name: str = "") -> Rows:
     """Return texts or rows in memory as data that any option for a file accepts.
 
-    ``data`` is a list of texts, a list of mappings (rows), or a column or table of pandas, polars, pyarrow or datasets.
-    ``name`` is the name of the data in labels and tables. A missing value of a table (NaN) is left out of its row.
+    ``data`` is a list of texts, a list of mappings (rows), a numpy array of texts, or a column or table of pandas,
+    polars, pyarrow or datasets. ``name`` is the name of the data in labels and tables. A missing value (NaN; in a
+    table also None) is left out of its row.
 
     >>> rows(["Hello world.", "Good morning."])
     <2 texts in memory>

@@ -60,8 +60,8 @@ def is_held(file: Path) -> bool:
     """Return whether any process holds the lock."""
     if not file.is_file() or obstacle(file):
         return False
-    # Reading fails if another process has an exclusive transaction. It takes a shared lock for a moment; a process that
-    # acquires the lock at this moment waits for it.
+    # Reading fails if another process has an exclusive transaction. The reader itself takes a shared lock for a moment;
+    # a process that wants to acquire the exclusive lock at this moment waits until the reader has finished.
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as reader:
             reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()

@@ -59,7 +59,7 @@ class MergedFolder:
     copied: list[str] = field(default_factory=list)
     """The ids of the runs that were copied."""
     duplicates: list[str] = field(default_factory=list)
-    """The ids of the runs that the target already had, with the same examples."""
+    """The ids of the runs that the target already had, with the same record, results and examples."""
     conflicts: list[str] = field(default_factory=list)
     """One sentence for each run that differs from the copy that the target already had."""
     damaged: list[str] = field(default_factory=list)
@@ -98,6 +98,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[MergedFolder]:
 
 
 def _check_folders(folders: Sequence[Path], target: Path) -> None:
+    """Raise StoreError if a folder is given twice, has no results, or has a run in progress."""
     resolved_paths = {target.resolve()}
     for folder in folders:
         if folder.resolve() in resolved_paths:
@@ -138,8 +139,8 @@ def _current_schema(folder: Path) -> Iterator[Path]:
 def _creation_order(store: Store) -> list[tuple[str, str]]:
     """Return pairs of time and id of the runs of a store, in the order in which they were recorded.
 
-    The order is reliable, but the recorded times are not, because a clock may have been set back. So a time that is
-    earlier than that of the run before is replaced by it.
+    The order is reliable, but the recorded times are not, because a clock may have been set back. So a run with an
+    earlier time than the run before it gets the time of that run.
     """
     order: list[tuple[str, str]] = []
     latest = ""
@@ -150,7 +151,10 @@ def _creation_order(store: Store) -> list[tuple[str, str]]:
 
 
 def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> None:
-    """Sort the runs of all folders by their creation, because ``latest`` means the run that was recorded last."""
+    """Sort the runs in the target by their creation, because ``latest`` means the run that was recorded last.
+
+    ``orders`` has the runs of the target and of each folder, in the order in which they were recorded.
+    """
     runs_by_creation = dict.fromkeys(run for _, run in heapq.merge(*orders))
     with plain_errors(target / STORE_FILE), closing(connect(target / STORE_FILE)) as database:
         present = [run for (run,) in database.execute("SELECT id FROM runs ORDER BY rowid")]
@@ -166,7 +170,7 @@ def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> Non
 
 
 def _is_whole(*cells: Any) -> bool:
-    """Return whether an answer matches its digest. This is an SQL function; all cells are bytes."""
+    """Return whether an answer matches its digest. This is called as an SQL function; all cells are bytes."""
     *columns, stored_digest = cells
     response = StoredResponse(*map(decoded_cell, columns))
     return not response.is_damaged(stored_digest, needs_digest=True)
@@ -176,6 +180,7 @@ class _Merge:
     """Copies one folder into the target."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path, file: Path, target: Path) -> None:
+        # ``database`` is the store of ``target``, ``file`` that of ``folder`` or a copy of it with the current schema.
         self._db = database
         self._target = target
         self._folder = folder
@@ -333,8 +338,8 @@ class _Merge:
             "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"  # noqa: S608
             f" WHERE source.responses.response != present.response AND is_whole({cells})"
         ).fetchall()
-        # If the target has the same text with a damaged request or digest, it is replaced by the intact answer of this
-        # folder. If the text in the target is damaged, it stays, because it may have been another answer.
+        # If the target has the same text with a damaged request or digest, this folder's intact answer replaces it.
+        # If the text itself is damaged, the damaged answer stays: the original text may have been another one.
         present_cells = cells.replace("source.responses.", "present.")
         self._db.execute(
             "DELETE FROM main.responses WHERE key IN (SELECT present.key FROM source.responses"  # noqa: S608
@@ -469,6 +474,7 @@ class _Merge:
                 self._copy_kept_model(folder)
 
     def _copy_kept_model(self, folder: Path) -> None:
+        """Copy the folder of a trained model, unless it does not exist, has links, or is in the target already."""
         target = self._target / KEPT_MODELS / folder.name
         if not folder.is_dir() or target.exists() or not self._is_own(folder):
             return

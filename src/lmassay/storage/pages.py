@@ -58,6 +58,7 @@ def read_records(file: Path) -> Iterator[Record]:
 
 
 def _page_size(content: mmap.mmap) -> int:
+    """Return the page size from the header of the file; the default size if the header cannot be right."""
     stored = int.from_bytes(content[16:18], "big")
     # 65536 does not fit into the two bytes of the header, so SQLite stores 1 instead.
     size = 65536 if stored == 1 else stored
@@ -138,6 +139,7 @@ def _payload(kind: int, data: bytes, position: int, length: int, content: mmap.m
 
 
 def _values(payload: bytes) -> tuple[Any, ...]:
+    """Parse a record: a header with the types of all values, followed by the values."""
     header_end, position = _varint(payload, 0)
     if header_end > len(payload):
         raise _DamagedCellError

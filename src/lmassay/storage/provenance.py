@@ -19,7 +19,7 @@ import lmassay
 from lmassay.plugins.python_objects import is_python_object
 from lmassay.plugins.source_folder import digest_of
 from lmassay.redaction import redact
-from lmassay.storage.commands import command_line as command_line  # also imported from here
+from lmassay.storage.commands import command_line as command_line  # other modules import it from here
 from lmassay.types import Provenance, RunRecord
 
 _PACKAGES = (

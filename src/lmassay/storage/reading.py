@@ -68,6 +68,7 @@ class RowReader:
                 yield
         except DamageError as error:
             if error.__cause__ is None:
+                # This is not an error of SQLite but of a verification by lmassay, whose message already names the run.
                 raise
             repair = command_line("doctor", "--results", self.folder, "--fix")
             problem = one_line(error.__cause__)
@@ -133,7 +134,10 @@ class RowReader:
         return self.damage_error(run, f"{positions} are not what lmassay wrote")
 
     def check_counts(self, run: str) -> None:
-        """Raise DamageError if the numbers of examples are not those from which the results were computed."""
+        """Raise DamageError if the numbers of examples are not those from which the results were computed.
+
+        For a run without results, only the states of the examples are checked.
+        """
         self._check_counts(run, self._counts(run))
 
     def _check_counts(self, run: str, counts: Mapping[str, int]) -> None:
@@ -147,6 +151,7 @@ class RowReader:
             raise self.damage_error(run, "the states or requests of its examples are not what lmassay wrote")
 
     def _check_total(self, run: str, total: int) -> None:
+        """Raise DamageError if the number of examples differs from the recorded one. Without a record, do nothing."""
         stored = self.database.digests(run).get(digests.ROWS)
         if stored is None:
             return
@@ -159,7 +164,7 @@ class RowReader:
     # --- counts ---------------------------------------------------------------------------------------------------
 
     def count(self, run: str) -> dict[str, int]:
-        """Return the number of rows in each state. Raises DamageError if it is not what was recorded."""
+        """Return the number of rows in each state. Raises DamageError if the numbers differ from the recorded ones."""
         with self.reading(run):
             counts = self._counts(run)
             self._check_counts(run, counts)
@@ -182,6 +187,7 @@ class RowReader:
         return digests.counts_text(self._counts(run))
 
     def _counts(self, run: str) -> dict[str, int]:
+        """Count the examples in each state, and under the key ``ASKED`` those whose requests are recorded."""
         counts = dict.fromkeys(STATES, 0)
         query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
         for state, number in self.database.execute(query, (run,)):
@@ -204,7 +210,7 @@ class RowReader:
         """Return the reasons why examples have no score, with the number of examples, the most frequent first.
 
         For an example without any score, the reasons of all metrics count; for others, only those of the headline
-        metrics.
+        metrics. If an example has several reasons, they are joined by semicolons and count as one.
         """
         if record.results and not any(result.n_unscored for result in record.results):
             return []
@@ -234,7 +240,7 @@ class RowReader:
         return ids
 
     def finished_positions(self, run: str) -> list[range]:
-        """Return the positions of the examples that are stored in batches, in their order."""
+        """Return the positions of the examples that are stored in batches: one range for each batch, in order."""
         positions = []
         with self.reading(run):
             for batch in self._stored_scores(run):
@@ -295,7 +301,7 @@ class RowReader:
             yield StoredScores(*columns)
 
     def batches(self, run: str) -> Iterator[RowBatch]:
-        """Yield the batches of a run. Raises StoreError if one is damaged."""
+        """Yield the batches of a run. Raises DamageError if one is damaged."""
         return self._verified_batches(run, self.stored_batches(run))
 
     def verified_score_batches(self, run: str) -> Iterator[RowBatch]:
@@ -303,7 +309,7 @@ class RowReader:
         return self._verified_batches(run, self._stored_scores(run))
 
     def batch_at(self, run: str, first: int) -> RowBatch:
-        """Return the batch that begins at a position. Raises StoreError if it is damaged."""
+        """Return the batch that begins at a position. Raises DamageError if it is damaged."""
         (batch,) = self._verified_batches(run, self._stored_batch(run, first))
         return batch
 
@@ -316,7 +322,7 @@ class RowReader:
                 yield batch_without_keys(parsed) if self.for_display else parsed
 
     def rows(self, run: str) -> Iterator[Row]:
-        """Yield all rows of a run in the order of its data. Raises StoreError if one is damaged or missing."""
+        """Yield all rows of a run in the order of its data. Raises DamageError if one is damaged or missing."""
         return self._in_order(run, self._parsed_single_rows(run), self.batches(run))
 
     def selected_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:

@@ -15,7 +15,10 @@ from lmassay.storage.provenance import command_line
 from lmassay.types import Annotation, Provenance, Result, RunRecord, provenance_from_dict
 
 DAMAGED = "damaged"
-"""The status of a run whose record or results are not what was written."""
+"""The status of a run of which something is not what lmassay wrote: its record, status, results, note or tags.
+
+Examples and answers are verified only where they are read, and by :meth:`Store.with_damage`.
+"""
 FIELDS = tuple(RECORD_COLUMNS.split(", "))
 # The cells are read as bytes, because a single text that is not UTF-8 would abort the query for all runs.
 _COLUMNS_READ = ", ".join(name if name == "planned" else f"CAST({name} AS BLOB)" for name in FIELDS)
@@ -32,7 +35,7 @@ class StoredRecord:
     fields: Mapping[str, Any]
     """A dict from column to value. Bytes that are not UTF-8 are replaced by escapes."""
     digests: Mapping[str, str]
-    """A dict from part (such as ``results``) to digest."""
+    """A dict from part (such as ``results``) to digest. The user's note and tags are stored here, too."""
     is_readable: bool = True
     """Whether no required column is empty, and all texts are UTF-8."""
 
@@ -90,7 +93,7 @@ class StoredRecord:
         return annotation_from_text(self.id, self.digests.get(digests.ANNOTATION)) is None
 
     def parsed(self, **changes: Any) -> RunRecord:
-        """Parse the record. ``changes`` replace the values of columns."""
+        """Parse the record. ``changes`` replace the values of columns. Raises one of ``UNREADABLE`` if that fails."""
         fields = {**self.fields, **changes}
         parsed = {
             "config": json.loads(fields["config"]),

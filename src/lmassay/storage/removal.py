@@ -33,7 +33,8 @@ class Removal:
     answers: int
     """The number of cached answers that were deleted."""
     kept_answers: int
-    """The number of cached answers that were kept although only the removed runs used them."""
+    """The number of cached answers that were kept although only the removed runs used them; 0 if damage prevented
+    counting them."""
     models: int
     """The number of trained models that were deleted."""
     models_are_elsewhere: bool = False
@@ -56,7 +57,10 @@ class Removal:
 
 
 def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: bool = False) -> Removal:
-    """Remove runs with their examples, costs, notes and trained models; with ``with_answers`` also their answers."""
+    """Remove runs with their examples, costs, notes and trained models; with ``with_answers`` also their answers.
+
+    Trained models and answers that another run uses are kept. Raises StoreError if one of the runs is in progress.
+    """
     for record in records:
         if store.is_in_progress(record):
             raise StoreError(f"the run {record.id} is in progress; stop it first, or wait until it has finished")

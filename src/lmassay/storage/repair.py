@@ -223,7 +223,10 @@ def repair_lock(folder: Path) -> Iterator[None]:
 
 
 def _require_no_writer(file: Path) -> None:
-    """Raise StoreError if another process is writing to the file, e.g. a note; it would write to the old file."""
+    """Raise StoreError if another process is writing to the file, e.g. a note.
+
+    After the repair, such a process would continue to write to the damaged file, which has another name by then.
+    """
     try:
         # The connection is closed before the repair begins: SQLite removes the log when it closes a file, and after the
         # repair, that would be the log of another file.
@@ -231,6 +234,7 @@ def _require_no_writer(file: Path) -> None:
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
     except sqlite3.DatabaseError as error:
+        # Any other error is a reason for the repair, not against it.
         if not is_damage(error) and "locked" in str(error):
             raise StoreError(f"{file}: another process is using the file; try again when it is done") from error
 
@@ -347,7 +351,10 @@ def _has_all_digests(file: Path) -> bool:
 
 
 def _sound_records(file: Path) -> list[Record] | None:
-    """Return the records of a file whose structure is sound; None if it is not."""
+    """Return the records of a file in whose structure SQLite finds no damage; None if it finds any.
+
+    Raises StoreError if a table of lmassay is a view or computes values: see :func:`require_plain_tables`.
+    """
     records = []
     try:
         with closing(connect(file)) as database:
@@ -448,6 +455,7 @@ class _Rebuilding:
                 if batch.run in runs and not batch.is_damaged():
                     self._insert("batches", BATCH_COLUMNS, batch)
         for run, example_id, keys, stored_digest in self._content.keys:
+            # Cache keys are a JSON list. Anything else is a record of another table with as many columns.
             if run not in runs or not keys.startswith("["):
                 continue
             with suppress(*UNREADABLE):
@@ -509,6 +517,7 @@ class _Rebuilding:
             return False
 
     def _insert_spending(self, run: str, parts: Mapping[str, str]) -> None:
+        """Insert the tokens and the cost of a run if they are undamaged. ``parts`` are the digests of the run."""
         for spent_by, *amounts in self._content.spending:
             if spent_by != run:
                 continue

@@ -17,7 +17,9 @@ class StoredResponse(NamedTuple):
     request: str
     response: str
     run: str
+    """The run that received the response first."""
     created: str
+    """When the response was stored, in ISO format."""
 
     def digest(self) -> bytes:
         """Return two digests in one: that of the answer, followed by that of all other columns.
@@ -31,7 +33,10 @@ class StoredResponse(NamedTuple):
         return (*self, self.digest())
 
     def is_damaged(self, stored_digest: Any, *, needs_digest: bool) -> bool:
-        """Return whether the stored digest does not match; before schema 7, it covered only the answer."""
+        """Return whether the stored digest does not match.
+
+        ``needs_digest`` is False for a schema before 7. Then a digest may be missing, and covers only the answer.
+        """
         if not needs_digest:
             return is_damaged_response(self.key, self.response, stored_digest, needs_digest=False)
         return bool(stored_digest != self.digest())

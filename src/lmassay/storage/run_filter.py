@@ -38,8 +38,10 @@ class RunFilter:
     tasks: Sequence[str] = ()
     models: Sequence[str] = ()
     statuses: Sequence[str] = ()
+    """Some of :data:`STATUSES`. Tasks, models and tags, in contrast, may be patterns such as ``opus*``."""
     tags: Sequence[str] = ()
     since: str | None = None
+    """The largest age of a run, such as ``7d``, or the earliest date on which it may have been recorded."""
 
     def __bool__(self) -> bool:
         """Return whether there is any condition."""
@@ -51,7 +53,7 @@ class RunFilter:
         return [record for record in records if self._accepts(record, earliest)]
 
     def unmatched(self, records: Sequence[RunRecord]) -> list[str]:
-        """Return a hint for each task, model or tag that no run has, such as "--task robust: did you mean ...".
+        """Return a hint for each task, model or tag that no run has, with similar names if there are any.
 
         >>> RunFilter(tasks=["bias"]).unmatched([])
         ["--task 'bias' matches no run"]

@@ -21,7 +21,11 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 
 
 class StoredRow(NamedTuple):
-    """A row of the table ``rows``. It is a tuple for speed, because there may be hundreds of thousands of them."""
+    """A row of the table ``rows``. It is a tuple for speed, because there may be hundreds of thousands of them.
+
+    ``position`` is that of the example in the data, counted from 0. The columns from ``inputs`` to ``details`` and
+    ``outcomes`` are JSON.
+    """
 
     run: str
     id: str

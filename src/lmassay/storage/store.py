@@ -17,7 +17,8 @@ Before schema 4, no digests were written; such data is read without verification
 
 Secrets are blanked out here, before anything is written. In configurations, results, examples and answers, these are
 the API keys that the process knows; in names, labels, signatures, provenance, notes and errors, also everything that
-looks like an API key. Reports and exports are written from the store, so they contain no secrets either.
+looks like an API key. The ids of runs and examples are not changed, because data are found by them. Reports and exports
+are written from the store, so the same texts are blanked out there.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ __all__ = [
     "is_cacheable_response",
 ]
 
-# Answers with probabilities of more candidate words than this are not stored: see ``is_cacheable_request``.
+# Answers with the probabilities of more candidate words are not stored: see ``is_cacheable_request``.
 MAX_CACHED_CANDIDATES = 64
 _MAX_LISTED_RUNS = 5
 # The id of a run begins with the time at which it was recorded.
@@ -113,8 +114,9 @@ def is_cacheable_response(response: Response) -> bool:
 def is_cacheable_request(request: Request) -> bool:
     """Return whether the answer to a request is worth storing.
 
-    Answers with the probabilities of hundreds of candidate words would fill the disk, and a local model computes them
-    again in milliseconds. The scores that are computed from them are stored with the examples.
+    Answers with the probabilities of many candidate words, or with the logits of the whole vocabulary, would fill the
+    disk, and a local model computes them again in milliseconds. The scores that are computed from them are stored with
+    the examples.
     """
     if not isinstance(request, Slot):
         return True
@@ -369,7 +371,7 @@ class Store(RowReader):
 
     def run(self, name: str) -> RunRecord:
         """Return a run by its id, by a unique beginning or end of its id, or by ``latest``."""
-        # Without reading all runs, if the name is a complete id.
+        # If the name is a complete id, the other runs need not be read.
         record = self._undamaged_run(name)
         if record is not None:
             return record
@@ -424,7 +426,11 @@ class Store(RowReader):
             self._lock_file(run).unlink(missing_ok=True)
 
     def is_in_progress(self, record: RunRecord) -> bool:
-        """Return whether a process is working on this run, or on another run of the sweep in which this run waits."""
+        """Return whether a process is working on this run, or on another run of the sweep in which this run waits.
+
+        ``record`` must come from :meth:`runs` or :meth:`run`, which give a run the status ``interrupted`` if it is
+        marked as running although its process is gone.
+        """
         if record.status == "running":
             return True
         return record.status == "waiting" and is_held(self._lock_file(f"sweep-{record.sweep}"))
@@ -508,7 +514,10 @@ class Store(RowReader):
             self.database.set_digest(run, digests.SPENDING, spending_digest(run, amounts))
 
     def spending(self, *, run: str | None = None, sweep: str | None = None) -> Spending | None:
-        """Return what a run, or all runs of a command, spent on models behind an API; None if nothing."""
+        """Return what one run, or all runs of a sweep, spent on models behind an API; None if no tokens were used.
+
+        Give either ``run`` or ``sweep``. Raises DamageError if the numbers are damaged.
+        """
         if not self.database.has_spending:
             return None
         runs = [run] if run is not None else self._runs_of_sweep(sweep)
@@ -527,6 +536,7 @@ class Store(RowReader):
             return [run for (run,) in self.database.execute("SELECT id FROM runs WHERE sweep = ?", (sweep,))]
 
     def _verified_spending(self, run: str) -> Spending | None:
+        """Return what a run spent; None if nothing is stored. Raises DamageError if the numbers are damaged."""
         amounts = self.database.execute(_SPENDING_QUERY, (run,)).fetchone()
         expected = self.database.digests(run).get(digests.SPENDING)
         if amounts is None and expected is None:
@@ -602,7 +612,7 @@ class Store(RowReader):
         return len(damaged_rows) + examples_in_batches
 
     def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
-        """Yield each example's id with its requests and responses. Those that are not stored are left out.
+        """Yield each example's id with its requests and responses. Requests without a stored response are left out.
 
         The examples come in the order of the data. Examples in batches have an empty list, because no requests were
         sent for them.
@@ -622,12 +632,13 @@ class Store(RowReader):
             self.check_counts(run)
 
     def exchanges_of(self, run: str, example_id: str) -> list[tuple[dict[str, Any], Response]]:
-        """Return the requests of one example with the responses to them. Those that are not stored are left out."""
+        """Return the requests of one example with their responses. Requests without a stored response are left out."""
         pairs: list[tuple[dict[str, Any], Response]] = []
         with self.reading(run):
             for key in self._response_keys(run, example_id):
                 stored = self._whole_response(run, key)
                 if stored is None:
+                    # A response from which an API key was blanked out has another cache key.
                     stored = self._whole_response(run, altered_response_key(key))
                 if stored is None:
                     # Not damage: answers about many candidate words are not stored, and ``lmassay rm --answers``

@@ -74,7 +74,11 @@ class YamlFile:
         return f"{self.path}, line {numbers}: {message}"
 
     def error(self, messages: Iterable[str]) -> ConfigError:
-        """Return an error with all messages, one per line, in the order of the file; missing keys come last."""
+        """Return an error with all messages, one per line, in the order of the file.
+
+        Messages about keys that have no line in the file, not even that of a key around them, come last.
+        """
+        # No file has as many lines as the largest allowed number of characters.
         ordered = sorted(dict.fromkeys(messages), key=lambda message: self._lines_of(message) or [_MAX_CHARACTERS])
         return ConfigError("\n".join(self.locate(message) for message in ordered))
 

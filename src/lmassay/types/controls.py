@@ -1,4 +1,4 @@
-"""Removes characters that control a terminal or reorder text from texts of models, files and servers."""
+"""Replaces or escapes characters that control a terminal or reorder text, in texts of models, files and servers."""
 
 from __future__ import annotations
 

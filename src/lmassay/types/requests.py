@@ -33,7 +33,8 @@ class SourceLocation:
     """The position of a request in its data set, for models that look up stored answers by line or id."""
 
     role: str
-    """Which of the example's answers is meant, such as ``out`` or ``adv_out``."""
+    """Which of the example's answers is meant. For example, ``out`` is the answer to the original text, and ``adv_out``
+    the answer to the attacked text."""
     key: int | str
     """The line number, counted from 0, or the id."""
 
@@ -48,15 +49,16 @@ class Generate:
     messages: tuple[tuple[str, str], ...] = ()
     """A chat as pairs of role and content, such as ``(("user", "Hello"),)``."""
     max_tokens: int = 256
-    """The maximum length of the answer."""
+    """The maximum length of the answer in tokens."""
     temperature: float = 0.0
     """The sampling temperature; 0 means that the most probable token is chosen."""
     stop: tuple[str, ...] = ()
     """Texts at which generation stops."""
     choices: tuple[str, ...] = ()
     """If given, the answer is the one of these texts that the model finds most probable."""
-    # The two fields below do not change the question to the model. ``compare=False`` excludes them from comparisons,
-    # and thereby from the cache key (see ``request_as_dict``).
+    # The two fields below do not change the question to the model. ``compare=False`` excludes them from comparisons and
+    # from ``request_key``. Still, no other run reuses a sampled answer: if the temperature is above 0, the runner adds
+    # the run, the example and the number of the request to the cache key.
     location: SourceLocation | None = field(default=None, compare=False)
     """Where the request is in its data set."""
     draw: str = field(default="", compare=False)
@@ -125,11 +127,12 @@ class Substitute:
     """What replaces a token: ``any`` other token, or one of its nearest ``neighbours`` in embedding space. With
     ``unknown``, whole words are replaced: two letters are swapped so that the word is not in the vocabulary."""
     neighbours: int = 10
-    """The number of nearest neighbours."""
+    """The number of nearest neighbours, if ``candidates`` is ``neighbours``."""
     count: int = 1
     """The largest number of substitutions to return."""
     keep: tuple[tuple[int, int], ...] = ()
-    """Parts of the text, as pairs of start and end positions, that must not be changed."""
+    """Parts of ``text`` that must not be changed, as pairs of character positions: that of the first character, and the
+    one after the last character."""
     seed: int = 0
     """Decides between substitutions with equal scores."""
     left: str = ""

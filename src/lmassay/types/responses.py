@@ -37,7 +37,7 @@ class Candidate:
     """The natural log-probability; None if the word cannot be scored, for example because it is not a single token and
     the request did not set ``multi_token``."""
     rank: int | None = None
-    """The number of tokens in the vocabulary that are more probable."""
+    """The number of tokens in the vocabulary that are more probable, so 0 for the most probable one."""
     mass_above: float | None = None
     """The total probability of all more probable tokens."""
     mass_below: float | None = None
@@ -126,9 +126,9 @@ class Substitution:
     text: str
     """The new text."""
     start: int
-    """Where the replacement begins in the new text."""
+    """Where the replacement begins in the new text: the position of its first character."""
     end: int
-    """Where the replacement ends in the new text."""
+    """Where the replacement ends in the new text: the position after its last character."""
     gain: float
     """The expected increase of the loss, in nats."""
 
@@ -170,7 +170,7 @@ class Response:
     tokens_out: int | None = None
     """The number of generated tokens, if the model reports it."""
     seconds: float | None = None
-    """How long the request took."""
+    """How long the request took; None if it was not measured."""
 
     @property
     def text(self) -> str:

@@ -52,7 +52,8 @@ class Provenance:
     """The evaluation to which the task belongs. Empty if it belongs to none; None for runs of early versions, which did
     not record it."""
     base_task: str = ""
-    """The name of the evaluation's own task that the run's task is or extends (if it is a plug-in)."""
+    """The name of the evaluation's task that was run, even if a plug-in extends that task and has another name; empty
+    if the task belongs to no evaluation."""
     base_label: str = ""
     """The run's label without the options that the sweep varies; empty in runs of early versions."""
     design: Design = field(default_factory=Design)
@@ -161,7 +162,7 @@ class RunRecord:
     - ``cancelled``: the user pressed Ctrl-C;
     - ``failed``: an exception ended it;
     - ``interrupted``: its process died;
-    - ``damaged``: its record or its results in the results folder are not what lmassay wrote.
+    - ``damaged``: something that is stored about it, such as its record or its results, is not what lmassay wrote.
     """
     config: Mapping[str, Any]
     """The configuration of this run. If the user gave a list of values, it has only the value of this run."""
@@ -176,9 +177,9 @@ class RunRecord:
     planned: int | None
     """The number of examples, if it was known before the run started."""
     created: str
-    """When the run was recorded."""
+    """When the run was recorded, in ISO format."""
     finished: str | None
-    """When the run ended."""
+    """When the run ended, in ISO format; None while it is waiting or running."""
     mark: str = ""
     """A mark such as ``[b]`` that distinguishes runs with different settings when they are shown together. It is not
     stored."""
@@ -217,7 +218,7 @@ class RunRecord:
 
     @property
     def base_task(self) -> str:
-        """The name of the evaluation's own task that the run's task is or extends (if it is a plug-in).
+        """The name of the evaluation's task that was run, even if a plug-in extends that task and has another name.
 
         For tasks that do not belong to an evaluation, and for runs of early versions, it is the run's own task.
         """
@@ -252,7 +253,7 @@ class RunRecord:
             "model": self.model,
             "label": self.label,
             "status": self.status,
-            # The user's note. The reason of the status, ``self.note``, is not part of the document.
+            # The user's note. ``self.note``, the reason for the status, is not part of the document.
             "note": self.annotation.note,
             "tags": list(self.annotation.tags),
             "signature": self.signature,

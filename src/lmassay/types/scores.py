@@ -70,7 +70,9 @@ class Row:
     example: Example
     state: State
     score: Score = field(default_factory=Score)
+    """The score; empty if the state is ``error``."""
     error: str | None = None
+    """The message of the error if the state is ``error``, otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)

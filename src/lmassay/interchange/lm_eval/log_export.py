@@ -53,7 +53,7 @@ class ExportedLogs:
 
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
-    """Write the logs and totals of a run. Raises UserError if the format cannot represent any answer of this run."""
+    """Write the logs and totals of a run. Raises UserError if none of its examples can be written in this format."""
     logs: dict[str, list[Sample]] = {}
     unlogged: list[UnloggedExample] = []
     if export_of(record).has_logs:
@@ -337,6 +337,7 @@ def _output_type(samples: Sequence[Sample]) -> str:
 
 
 def _no_logs_reason(store: Store, record: RunRecord) -> str:
+    """Why no example of a run can be written as a sample, as a clause for the error message."""
     if not export_of(record).has_logs:
         if record.design.replicates is not None:
             return f"the format has one sample per example, but {record.task} has one score per {record.unit}"
@@ -378,7 +379,7 @@ class TaskNames:
         self._taken: set[str] = set()
 
     def of(self, task: str) -> str:
-        """The safe name of a task. Two tasks never get the same one."""
+        """The safe name of a log, which is called a task in the harness. Two logs never get the same one."""
         if task not in self._names:
             self._names[task] = self._free(safe_name(task))
         return self._names[task]

@@ -43,14 +43,18 @@ class LogSample:
     file: Path
     line: int
     doc_id: int
+    """The number of the document in its data set, counted from 0."""
     doc: Mapping[str, Any]
+    """The fields of the document."""
     target: str
+    """The expected answer, as a text."""
     requests: Sequence[Sequence[Any]]
     """For each request: context and continuation, or prompt and generation options."""
     answers: Sequence[Any]
     """For each request, after the filter: a text, or a log-likelihood and whether it was the greedy choice."""
     filter: str
     metrics: Mapping[str, Any]
+    """A dict from metric to the value in the log, which need not be a number."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The fields that `lmassay export` adds to a sample, so that the run can be restored."""
 
@@ -60,7 +64,10 @@ class LogSample:
         return f"{self.file}, line {self.line}"
 
     def log_likelihoods(self) -> list[float] | None:
-        """The log-likelihood of each request; None if the answers are texts, or do not match the requests."""
+        """The log-likelihood of each request; None if the answers are texts, or do not match the requests.
+
+        Raises DataError if a log-likelihood is not a finite number.
+        """
         if not self.answers or len(self.answers) != len(self.requests):
             return None
         for answer in self.answers:
@@ -111,8 +118,11 @@ class LogTotals:
 
     path: Path
     model: str
+    """The name of the model."""
     source: str
+    """The kind of model in the harness, such as ``hf``."""
     harness: str
+    """The version of the harness."""
     task_version: str
     documents: int | None
     """The number of documents in the evaluation, from ``n-samples``."""
@@ -166,7 +176,7 @@ def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> Sa
 
 
 def task_of(path: Path) -> str:
-    """The name of the task, which is a part of the file name.
+    """The name of the task, which is a part of the file name. Raises DataError if the name has another form.
 
     >>> task_of(Path("samples_blimp_adjunct_island_2026-01-31T09-30-00.123456.jsonl"))
     'blimp_adjunct_island'
