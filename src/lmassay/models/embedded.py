@@ -118,7 +118,7 @@ def _download(model: EmbeddedModel, work: Path, report: Callable[[str], None]) -
 
 
 def _installed(model: EmbeddedModel) -> Path | None:
-    """The file of a model whose package is installed; None if it is not, or is another version."""
+    """The file of a model whose package is installed; None if the package is not installed or its file differs."""
     try:
         file = Path(str(importlib.metadata.distribution(model.package).locate_file(model.member)))
     except importlib.metadata.PackageNotFoundError:

@@ -296,7 +296,7 @@ def _remedy(item: ErrorDetails) -> str:
 def expand_environment(value: Any, key: str) -> Any:
     """Replace ``${NAME}`` in all texts with the environment variable. Raises ConfigError if the variable is not set.
 
-    If the value may be a secret, it is from now on redacted in all text that lmassay stores or shows.
+    If the variable's value may be a secret, it is from now on redacted in all text that lmassay stores or shows.
     """
     if isinstance(value, str):
         return _ENVIRONMENT.sub(lambda match: _variable(match[1], key), value)

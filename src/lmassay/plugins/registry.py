@@ -221,7 +221,10 @@ class Registry:
         return (None, "")
 
     def _find(self, kind: str, name: str) -> Any:
-        """Return a plug-in by its registered name, importing it if necessary; None if there is none."""
+        """Return a plug-in by its registered name, importing it if necessary; None if there is none.
+
+        Raises a PluginError if several packages provide the name, or if the plug-in cannot be imported.
+        """
         if (kind, name) in self._own:
             return self._own[kind, name][0]
         if self._parent is not None:

@@ -75,16 +75,25 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = ""
+    """The name of the configuration; by default that of its file."""
     task: str | dict[str, Any]
     model: str | dict[str, Any] | None = None
     seed: int = Field(default=0, ge=0, strict=True)
+    """The seed of bootstrap resamples and sampled answers. It is part of the cache keys, so another seed means new
+    answers."""
     limit: int | None = Field(default=None, ge=1, le=10**15, strict=True)
+    """Only this many examples are used, the first ones; None for all."""
     samples: int = Field(default=1, ge=1, le=1000, strict=True)
+    """How often each example is asked; see :mod:`lmassay.running.sampling`."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The temperature of generated answers; None for that of the task."""
     confidence: float = Field(default=0.95, gt=0, lt=1)
+    """The confidence level of intervals."""
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
+    """How many bootstrap resamples an interval is computed from."""
     budget: BudgetConfig | None = None
     base_dir: Path = Path()
+    """The folder that relative paths start from."""
     unresolved: dict[str, Any] = Field(default={}, exclude=True, repr=False)
     """The run as written in its file, before references such as ``${task.attack.name}`` are replaced. Labels compare
     this form, because an option that refers to another one is not varied independently. It is not stored."""
@@ -217,7 +226,7 @@ def _top_level_messages(data: Mapping[str, Any]) -> list[str]:
 
 
 Axis = list[tuple[str, Any]]
-"""A key with each of its values."""
+"""The values of one key, each as a pair of key and value."""
 
 
 def _axes(data: Mapping[str, Any], base: Path) -> tuple[list[Axis], list[LmassayError]]:

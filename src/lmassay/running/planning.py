@@ -254,9 +254,10 @@ def _depends_on(
 
 
 def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:
-    """Return the digests of the code and files of a user's own task or scorer; its signature may lack them.
+    """Return the digests of the code and files of a user's own task or scorer; empty if there are none.
 
-    A run must not be resumed after the code that scores its examples has changed.
+    The signature that a user's class itself returns may lack them, but a run must not be resumed after the code that
+    scores its examples has changed.
     """
     parts: dict[str, str] = {}
     files = list(inputs.files)

@@ -103,7 +103,7 @@ def begin(
     failed: Mapping[str, Response] | None = None,
     executor: Executor | None = None,
 ) -> RunRecord:
-    """Carry out a recorded run, or what is left of it.
+    """Carry out a recorded run, or the unfinished part of one.
 
     ``failed`` are the trainings that have failed, by key; they are not tried again, and count as failed. If an executor
     is given, its workers answer the requests to a model that can be copied to them.
@@ -227,9 +227,9 @@ def resume_condition(error: BaseException) -> str:
 
 
 def recompute(record: RunRecord, store: Store) -> None:
-    """Compute the results of a run again from its stored examples, all of which must be there.
+    """Compute the results of a run again from its stored examples; no example is requested or scored.
 
-    Raises StoreError if its inputs have changed.
+    Raises StoreError if the inputs of the run have changed.
     """
     with store.lock(record.id):
         planned = replan(record, store.folder)
@@ -539,6 +539,7 @@ class Worker:
             open_items = []
             for item, example, extended_example in zip(answered, examples, extended, strict=True):
                 if extended_example is example:
+                    # The task returns an example itself if it has no further requests for it.
                     continue
                 if self.budget_reached is not None:
                     # The budget is used up. An example cannot be scored with only some of its responses.

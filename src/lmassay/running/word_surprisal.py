@@ -35,7 +35,7 @@ class Surprisal:
 
     text: str
     start: int
-    """Where it begins in its text."""
+    """Where it begins in its text, in characters."""
     end: int
     value: float | None
     """The surprisal. It is None if nothing precedes the first token of a text, or if a word has no token of its own."""
@@ -49,7 +49,9 @@ class TextSurprisal:
 
     text: str
     units: tuple[Surprisal, ...]
+    """Empty if the model could not read the text, or if the text has no words."""
     reason: str = ""
+    """Why the model could not read the text; empty if it could."""
 
     def __iter__(self) -> Iterator[Surprisal]:
         return iter(self.units)
@@ -72,9 +74,9 @@ def surprisal(
     (pseudo-log-likelihood).
 
     ``correction`` is how words are corrected for the space that belongs to the next token. With ``space``, tokens that
-    begin with a space end a word, as in minicons. With ``space+end``, the end of the text does so as well, as in
-    Pimentel and Meister's code. ``none`` is the plain sum over tokens. Single tokens, masked models and tokenizers
-    that do not mark spaces are never corrected.
+    begin with a space end a word, as in the Python package minicons. With ``space+end``, the end of the text does so
+    as well, as in Pimentel and Meister's code. ``none`` is the plain sum over tokens. The surprisal of single tokens,
+    and that of words from masked models or from tokenizers that do not mark spaces, is never corrected.
 
     >>> words = lmassay.surprisal("smollm2", ["The keys are here."])[0]  # doctest: +SKIP
     >>> [(word.text, round(word.value, 1)) for word in words]  # doctest: +SKIP

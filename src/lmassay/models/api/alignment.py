@@ -41,8 +41,9 @@ class UnclearBoundaryError(ModelError):
 def continuation_start(prompt: str, token_texts: Sequence[str | None], context_length: int) -> int:
     """The index of the first token that reaches into the text after the first ``context_length`` characters.
 
-    The text of the first token may be None: some servers do not name a token that has no probability. Raises a
-    ModelError if the tokens are not those of the prompt, or if they do not determine the index.
+    The number of tokens if no token does. The text of the first token may be None: some servers do not name a token
+    that has no probability. Raises a ModelError if the tokens are not those of the prompt, or if the last one has an
+    empty text; an UnclearBoundaryError if they do not determine the index.
 
     >>> continuation_start("The keys are", ["The", " keys", " are"], len("The keys"))
     2

@@ -55,7 +55,7 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchIntent:
-    """A batch that is about to be created. Its record shows, after a crash, that the provider may have accepted it."""
+    """A batch that is about to be created. After a crash, its record shows that the provider may have created it."""
 
     mark: str
     """Identifies the batch at the provider, see :meth:`BatchService.mark`; may be empty."""
@@ -269,7 +269,8 @@ class _BatchRun:
             assert self._options.budget is not None
             message = f"the budget does not allow another batch: {self._options.budget.describe()} already spent"
             if awaited:
-                # Now that their responses are known, they usually cost less.
+                # The budget was checked before the responses to `awaited` arrived. These are usually shorter, so
+                # another attempt may be able to afford more.
                 message += " (batches that were still open counted with the longest possible responses)"
             raise BudgetReached(message)
 
@@ -288,6 +289,7 @@ class _BatchRun:
             else:
                 entries.append(entry)
         for intent in ledger.intents_with(self._index_of):
+            # If a process ended after it recorded the open batch and before it deleted the intent, both records exist.
             is_open = any(set(intent.requests) <= set(entry.requests) for entry in entries)
             if not is_open:
                 created = await self._created_by(intent)
@@ -514,7 +516,8 @@ class _GoneError(FatalModelError):
 def _was_surely_rejected(failure: Failure) -> bool:
     """Whether the provider certainly did not accept a call.
 
-    After a time-out or a server error (5xx), it may have accepted it, unless it said that it is too busy (503, 529).
+    After a time-out or a server error (5xx), it may have accepted the call, unless it said that it is too busy (503,
+    529).
     """
     if failure.busy or failure.unreachable:
         return True

@@ -76,7 +76,8 @@ class ApiKey:
     def value(self) -> str:
         """The key, or an empty string if no variable is set.
 
-        From now on, the key is redacted in everything that lmassay stores or shows.
+        From now on, the key is redacted in everything that lmassay stores or shows. Raises a ConfigError if it contains
+        characters that no key has.
         """
         name, value = first_set(self.variables)
         if not value:
@@ -213,7 +214,10 @@ def _default_context(trust_env: bool, folder: str) -> ssl.SSLContext:
 
 
 class _BoundedClient(httpx2.AsyncClient):
-    """Reads whole bodies, but never more than ``max_body`` bytes after decompression."""
+    """Reads whole bodies, but never more than ``max_body`` bytes after decompression.
+
+    Raises a ModelError for a larger body, and a FatalModelError if an http:// address belongs to a port for TLS.
+    """
 
     def __init__(self, max_body: int, **options: Any) -> None:
         super().__init__(**options)
@@ -263,7 +267,10 @@ class _BoundedClient(httpx2.AsyncClient):
 
 
 def _speaks_tls(url: httpx2.URL) -> bool:
-    """Whether an unencrypted request was sent to a port for TLS: servers just close the connection there."""
+    """Whether the server speaks TLS at the port of an http:// address.
+
+    Many servers just close the connection if an unencrypted request arrives at such a port.
+    """
     if url.scheme != "http":
         return False
     # Nothing is sent over this connection, so the server's certificate need not be checked.
@@ -307,7 +314,10 @@ def _unchanged(piece: bytes, room: int) -> bytes:
 
 
 def checked_host(base_url: str, option: str = "base_url") -> str:
-    """The host of an address. Raises a ConfigError that names ``option``, the model's option, if it cannot be used."""
+    """The host of an address. Raises a ConfigError if the address cannot be used.
+
+    ``option`` is the model's option that sets the address; the message names it.
+    """
     try:
         parts = urlsplit(base_url)
         host = parts.hostname or ""

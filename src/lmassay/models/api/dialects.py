@@ -136,7 +136,8 @@ class OpenAIDialect:
         body: dict[str, Any] = {}
         if self.api == "completions":
             prompt = request.prompt or "\n".join(content for _, content in request.messages)
-            # Nothing is put between the two: if a line break is needed, the user's system text ends with it.
+            # Nothing is put between the system text and the prompt: if a line break is needed, the user writes it at
+            # the end of the system text.
             body["prompt"] = f"{self.system}{prompt}"
         else:
             turns = request.messages or (("user", request.prompt),)
@@ -385,7 +386,7 @@ def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
 
 
 def unwrapped(constrain: Constrain, text: str) -> str:
-    """The choice itself, if the server puts a JSON object around it."""
+    """The choice without the JSON object that the server puts around it; any other text as it is."""
     if constrain != "json_schema":
         return text
     try:

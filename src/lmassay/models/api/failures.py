@@ -63,8 +63,9 @@ _NEEDS_TLS = ("plain http request was sent to https port", "http request to an h
 
 # How many bytes of a body are searched for the phrases above.
 _SEARCHED_BYTES = 20_000
-# An excerpt of a body has at most this many characters, and is cut from this many words, in which keys were redacted.
+# The maximum length of an excerpt of a body, in characters.
 _EXCERPT_LENGTH = 200
+# Secrets are redacted before the excerpt is cut, but only in this many words, because redaction takes time.
 _REDACTED_WORDS = 2_000
 
 

@@ -34,7 +34,8 @@ NOTHING_BEFORE = (
 NO_SYSTEM = "a text that is scored has no place for a system message; remove the model's system option"
 SEPARATORS = ("<|endoftext|>", "<s>", "<bos>", "<|begin_of_text|>", "</s>")
 """Tokens that separate documents in the training of many models. The first of them that a model has is put before a
-text that nothing precedes; the same is done for local models."""
+text that nothing precedes. For local models, the same is done with <|endoftext|> or, if the vocabulary lacks it, with
+the token that their tokenizer names as bos or eos."""
 # By how much a log-probability may exceed 0 because of rounding.
 _ROUNDING = 1e-4
 
@@ -48,7 +49,8 @@ class ServerSettings:
     system: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = "auto"
-    """``auto``, ``none``, or the text of a token that is put before every text."""
+    """``none``, the text of a token that is put before every text, or ``auto``: what the server itself puts there or,
+    if it puts nothing there and nothing else precedes the scored text, one of ``SEPARATORS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class TextPrefix:
     always: bool = False
     """Whether it is sent before every text, even if a context already precedes the scored text."""
     name: str = ""
-    """How the signature shows it."""
+    """How the signature shows it: a token, ``own`` for what the server puts there, ``none``, or ``none/TOKEN`` for a
+    token that is only sent if nothing else precedes the scored text."""
 
     def before(self, context: str) -> str:
         """What is sent before a context, which may be empty."""

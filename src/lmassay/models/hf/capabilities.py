@@ -19,7 +19,7 @@ from lmassay.models.hf.prefix_tree import BatchLayout, DecodingTree, PrefixReade
 
 Probe = Callable[[Any, torch.device], bool]
 
-# The token that is chosen at every step in both ways of generating, whatever the logits are. Any token will do.
+# The token that is chosen at every step, with padding and in a tree, whatever the logits are. Any token will do.
 _FORCED_TOKEN = 19
 # What an architecture raises if it does not support an input.
 _UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)

@@ -208,6 +208,7 @@ def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
         add_eos_token=header.adds_eos,
     )
     backend = tokenizer.backend_tokenizer
+    # GGUF calls every byte-pair tokenizer "gpt2"; only these have a choice of how text is split.
     if header.tokenizer != "gpt2" or header.pre_tokenizer in _AS_GPT2:
         return tokenizer, True
     if header.pre_tokenizer in _SINGLE_DIGITS:

@@ -80,7 +80,8 @@ class ModelSource:
     def kind(self) -> Kind:
         """Whether the model fills in a blank, continues a text or turns one text into another.
 
-        Decided by the head that the model's configuration names.
+        Decided by the head that the model's configuration names or, if it names none, by the model's family. Raises a
+        DataError for a head that is not one of a language model.
         """
         if self.is_gguf:
             return "causal"
@@ -162,6 +163,7 @@ class ModelSource:
     @cached_property
     def lacks_mask_token(self) -> bool:
         """Whether the tokenizer's files show that it has no mask token; False if only loading it would show that."""
+        # A GGUF file is converted to a causal model, whose tokenizer has none.
         if self.is_gguf:
             return True
         settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]

@@ -58,7 +58,10 @@ class WordTokenizer:
 
     @cached_property
     def separator(self) -> tuple[int, ...]:
-        """The token that separates documents in training. It is put before a text that nothing precedes."""
+        """The token that separates documents in training: <|endoftext|>, bos or eos, in this order; empty without any.
+
+        It is put before a text that nothing precedes.
+        """
         if "<|endoftext|>" in self._vocabulary:
             return (int(self._vocabulary["<|endoftext|>"]),)
         for token in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
@@ -143,7 +146,8 @@ class WordTokenizer:
     def _spell_all(self, words: tuple[str, ...], first: bool) -> tuple[tuple[int, ...] | None, ...]:
         """The tokens of each word, as in :meth:`spell`.
 
-        All words that have to be split are split in one call, which takes a fraction of the time.
+        All words that are not found in a WordPiece vocabulary are tokenized in one call, which takes a fraction of the
+        time.
         """
         spelled: list[tuple[int, ...] | None] = []
         to_split: list[int] = []
