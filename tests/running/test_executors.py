@@ -121,5 +121,5 @@ def test_workers_that_dask_pauses_for_their_memory_are_reported_with_a_remedy(mo
         deadline = time.monotonic() + 60
         while worker.status.name != "paused" and time.monotonic() < deadline:
             time.sleep(0.05)
-        with pytest.raises(ConfigError, match=r"only workers that use most of their memory limit.* --memory-limit 0"):
+        with pytest.raises(ConfigError, match=r"only workers to which Dask gives no work.* --memory-limit 0"):
             DaskExecutor(cluster.scheduler_address)

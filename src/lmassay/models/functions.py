@@ -195,7 +195,7 @@ def _as_one_text(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str
 
 
 class _BackgroundLoop:
-    """An event loop in its own thread, because that of the calling thread may already be running, as in a notebook.
+    """An event loop in its own thread, because the calling thread may already run one, as in a notebook.
 
     All calls of a function share it, so that a client can keep its connections open.
     """

@@ -356,7 +356,7 @@ def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
 
 
 def _is_local_model(name: str, base: Path | None) -> bool:
-    """Return whether a name is the path of a model folder or GGUF file, which belongs in an option of ``hf``."""
+    """Return whether a name is the path of a model folder or GGUF file, which belongs in the option ``hf.model``."""
     path = (base or Path()) / Path(name).expanduser()
     return path.is_dir() or (path.is_file() and path.suffix == ".gguf")
 

@@ -90,7 +90,7 @@ class RunConfig(BaseModel):
     confidence: float = Field(default=0.95, gt=0, lt=1)
     """The confidence level of intervals."""
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
-    """How many bootstrap resamples an interval is computed from."""
+    """The number of bootstrap resamples, for intervals that are computed by bootstrap."""
     budget: BudgetConfig | None = None
     base_dir: Path = Path()
     """The folder that relative paths start from."""

@@ -28,7 +28,7 @@ _SECONDS_TO_REACH_SCHEDULER = 10.0
 _SECONDS_BETWEEN_POLLS = 0.1
 # How long the list of workers is reused. Each update is a request to the scheduler, which has other work to do.
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
-_ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
+_ONLY_PAUSED_WORKERS = "only workers to which Dask gives no work, because they use most of their memory limit"
 _SCHEDULER_ADDRESS = re.compile(r"((?!https?:)[a-z]+://)?[^/]+:\d+|inproc://.+")
 # The libraries with which torch and numpy compute read these variables when they are loaded.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -312,7 +312,7 @@ class DaskExecutor:
         return command
 
     def _check_versions(self) -> None:
-        """Refuse workers with another version of lmassay, which might compute differently."""
+        """Refuse workers with another version of lmassay, because they might compute differently."""
         own_version = importlib.metadata.version("lmassay")
         # A function of Python's library, because an earlier lmassay may not have one of ours.
         versions: Mapping[str, Any] = self._client.run(importlib.metadata.version, "lmassay", on_error="return")

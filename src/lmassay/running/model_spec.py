@@ -27,6 +27,8 @@ def model_spec(text: str, base: Path) -> Spec:
     - a user's own class, ``file.py:Name``;
     - a YAML file, or a mapping in braces such as ``{name: openai, base_url: …}``;
     - otherwise, the name of a model on the Hugging Face hub.
+
+    Raises a ConfigError if a text of the last kind is almost the name of a registered model, and so probably misspelt.
     """
     text = paths_spelled_on_disk(text, base)
     if not text.strip():

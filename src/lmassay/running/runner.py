@@ -141,8 +141,8 @@ def _what_scores_depend_on(depends_on: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of a signature that must not change while a run is unfinished.
 
     Three parts may change. Intervals ("ci") are computed at the end of a run. The release of lmassay does not affect
-    scores: if a task changes how it scores, its version changes, which is in the part "task". The server is unknown
-    before the model connects to it, and is compared then.
+    scores: if a task changes how it scores, its version changes, and the part "task" contains this version. The server
+    is unknown before the model connects to it, and is compared then.
     """
     return {name: value for name, value in depends_on.items() if name not in ("ci", "lmassay", SERVER)}
 
@@ -466,8 +466,8 @@ class Worker:
             # Each chunk ends with a wait for the slowest worker, so fewer and larger chunks waste less time.
             size *= min(self.worker_model.workers, _MAX_CHUNK_FACTOR)
         seen_ids: set[str] = set()
-        questions = islice(self.task.examples(), self.config.limit)
-        examples = enumerate(sampled_examples(questions, self.config.samples))
+        originals = islice(self.task.examples(), self.config.limit)
+        examples = enumerate(sampled_examples(originals, self.config.samples))
         while True:
             chunk = list(islice(examples, size))
             if not chunk:
@@ -767,7 +767,7 @@ class Worker:
         self.store.set_signature(self.run, provenance.signature(depends_on), depends_on)
 
     def _adopt_server(self) -> None:
-        """If all answers came from the cache, record the server that gave them, which an earlier run has recorded."""
+        """If all answers came from the cache, record the server that an earlier run with the same model recorded."""
         record = self.store.run(self.run)
         if self.is_connected or self.model is None or SERVER in record.depends_on:
             return

@@ -115,7 +115,7 @@ def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool
 
 
 def _is_same_number(value: Any, text: str) -> bool:
-    """Return whether a text is another way to write a number: `1e-5` for 1.0e-5, which YAML reads as a text."""
+    """Return whether a text is another way to write a number, such as `1e-5`, which YAML reads as a text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     try:

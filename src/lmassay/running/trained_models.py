@@ -20,7 +20,7 @@ _DIGITS_IN_NAME = 16
 
 
 def model_folder(results: Path, training: str) -> Path:
-    """The folder for the model of a training, which is given by its digest."""
+    """The folder for the model of a training; ``training`` is the digest of the training."""
     return results.absolute() / KEPT_MODELS / training[:_DIGITS_IN_NAME]
 
 

@@ -2,10 +2,10 @@
 
 The surprisal of a token is its negative log-probability. Words are separated by white space, and the surprisal of a
 word is the sum over its tokens. Tokenizers such as GPT-2's put the space at the beginning of the *next* token, so the
-sum lacks the probability that the word ends, and includes that of the previous word ending. The beginning-of-word
-correction moves that probability to where it belongs (Pimentel and Meister 2024, "How to Compute the Probability of a
-Word"; Oh and Schuler 2024, "Leading Whitespaces of Language Models' Subword Vocabulary Pose a Confound for Calculating
-Word Probabilities").
+sum lacks the probability that the word ends, and includes the probability that the previous word ends. The
+beginning-of-word correction moves each of these to the word it belongs to (Pimentel and Meister 2024, "How to Compute
+the Probability of a Word"; Oh and Schuler 2024, "Leading Whitespaces of Language Models' Subword Vocabulary Pose a
+Confound for Calculating Word Probabilities").
 """
 
 from __future__ import annotations

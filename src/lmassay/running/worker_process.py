@@ -71,7 +71,7 @@ def _less_observed(worker: Any) -> Iterator[None]:
 
     The profiler examines the whole call stack every 10 milliseconds, and Python code cannot run meanwhile. The deep
     stacks of neural networks took about a tenth of a worker's time. The clock measures every 20 milliseconds whether
-    the event loop is on time, which takes a hundredth.
+    the event loop is on time; this took about a hundredth.
     """
     if worker is None:
         yield

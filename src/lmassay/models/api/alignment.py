@@ -117,6 +117,7 @@ class _Alignment:
     def _ends(self, position: _Position, text: str | None, *, is_first: bool) -> Iterator[_Position]:
         """The positions at which a token may end that begins at ``position``."""
         if text is None:
+            # Only the first token may have no text; after any other, the alignment ends here.
             if is_first:
                 for end in range(min(len(self._prompt), _MAX_FIRST_TOKEN_LENGTH) + 1):
                     yield _Position(end)

@@ -200,12 +200,14 @@ class BatchOptions:
     policy: RequestPolicy
     ledger: Ledger
     identity: Mapping[str, object]
+    """The identity of the model, which is part of the ids of requests."""
     poll: float
     """Seconds between two requests for the status of a batch."""
     batch_size: int
     """The maximum number of requests per batch; 0 means as many as the provider accepts."""
     budget: Budget | None = None
     prices: Prices | None = None
+    """Prices in a batch; without them, only a limit in tokens can be checked in advance."""
 
 
 def answers_by_batch(
@@ -252,6 +254,7 @@ class _BatchRun:
         remaining = [custom_id for custom_id in self._index_of if custom_id not in submitted_earlier]
         awaited = submitted_earlier & self._index_of.keys()
         affordable = self._count_affordable(remaining, awaited)
+        # Requests that the budget does not allow get no answer that the consumer could take.
         self._untaken -= set(remaining[affordable:])
         try:
             if affordable:
@@ -456,6 +459,7 @@ class _BatchRun:
                 raise _MaybeCreatedError(failure.message)
             if pause is None:
                 raise FatalModelError(with_tries(failure, tries))
+            # The pause may be 0. A second is short for a batch; `poll` is shorter only if the user wants that.
             await asyncio.sleep(max(pause, min(self._options.poll, 1.0)))
 
     def _count_affordable(self, ids: Sequence[str], awaited: Collection[str]) -> int:

@@ -141,8 +141,9 @@ class OpenAIBatches:
             if status == 200:
                 yield custom_id, response.get("body")
             else:
-                known_status = status if isinstance(status, int) else 0
-                yield custom_id, failure_of_status(known_status, {}, _as_ascii_json(response.get("body")))
+                # 0 stands for a missing status.
+                http_status = status if isinstance(status, int) else 0
+                yield custom_id, failure_of_status(http_status, {}, _as_ascii_json(response.get("body")))
 
 
 class ClaudeBatches:

@@ -461,6 +461,7 @@ class _Executor:
             job.probe_tries += 1
         job.busy_since = min(job.busy_since, now)
         busy_for = now - job.busy_since
+        # A probe tests the server, not this request, so it does not count towards the request's limit.
         return self._policy.pause(failure, job.tries, uncounted=job.probe_tries, busy_for=busy_for)
 
     def _answer(self, job: _Job, response: Response) -> None:

@@ -1,6 +1,6 @@
 """Write a request as JSON and read the answer from JSON, in OpenAI's protocol and in Anthropic's.
 
-This includes the parameter that restricts an answer to given choices, which differs between servers.
+The parameter that restricts an answer to given choices differs between servers; it is written here, too.
 """
 
 from __future__ import annotations

@@ -340,7 +340,10 @@ def _remedy(body: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """The wait in seconds that a server asks for; it may be given in seconds, in milliseconds or as a date."""
+    """The wait in seconds that a server asks for in its headers; None if it asks for none.
+
+    A header may give it in seconds, in milliseconds or as a date.
+    """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             wait = float(headers[name]) * unit

@@ -211,7 +211,7 @@ class LlamaCppScorer:
             return TokenizedText(tuple(ids), ())
         spelled = b"".join(pieces)
         text_bytes = text.encode("utf-8", "surrogatepass")
-        # SentencePiece puts a space before a text, which is not part of it.
+        # SentencePiece puts a space before a text; the space is not part of the text.
         surplus = 1 if spelled == b" " + text_bytes else 0
         if spelled[surplus:] != text_bytes:
             raise ModelError(f"the server's tokens do not spell the text {excerpt(text, 40)!r}")

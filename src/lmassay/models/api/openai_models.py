@@ -48,7 +48,10 @@ class OpenAICompatible(ScoringModel):
         "api": "chat uses /chat/completions; completions uses the older /completions",
         "organization_env": "the environment variable with the organization",
         "probabilities": "how the server returns log-probabilities; none if it does not",
-        "prefix": "the token before a text whose probability is computed: auto, none, or a token of the model",
+        "prefix": (
+            "the token before a text whose probability is computed: none, a token of the model, or auto: what the "
+            "server adds or, if it adds nothing and the text has no context, a separator such as <|endoftext|>"
+        ),
     }
     config_example = "model: {name: openai, model: gpt-4o-mini, prices: {input: 0.15, output: 0.6}, concurrency: 16}"
 

@@ -225,7 +225,10 @@ def json_poster(client: Client) -> Post:
 
 
 class CompletionsScorer:
-    """Scores texts through /completions of an OpenAI-compatible server."""
+    """Scores texts through /completions of an OpenAI-compatible server.
+
+    ``post`` posts to the OpenAI-compatible API of the server, ``post_native`` to its own API, such as ``/tokenize``.
+    """
 
     def __init__(
         self, post: Post, post_native: Post, settings: ServerSettings, method: ProbabilityMethod, prefix: TextPrefix

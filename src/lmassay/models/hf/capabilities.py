@@ -67,6 +67,7 @@ def can_cache_paths(model: Any, device: torch.device) -> bool:
     first_layout = reader.layout([first], [0], use_cache=True)
     logits_at(model, first_layout.inputs, [(0, 0)])
     reader.remember(first_layout, first)
+    # Of both sequences, logits are needed from position 2 on, so the first two tokens can come from the cache.
     layout = reader.layout(rows, [2, 2], use_cache=True)
     if layout.tree is None or layout.tree.cached != 2:
         return False

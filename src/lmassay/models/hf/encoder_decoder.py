@@ -216,8 +216,8 @@ class EncoderDecoder:
         if self._options.beams is not None:
             options["num_beams"] = self._options.beams
         if settings.temperature > 0:
-            # A sample is drawn by adding noise to the logits, which is not meaningful in a search with several beams.
-            # So a model that uses beams by default does not use them here.
+            # A sample is drawn by adding noise to the logits. In a search with several beams, this would not be
+            # meaningful, so a model that uses beams by default does not use them here.
             options["num_beams"] = 1
             options["logits_processor"].append(add_noise(requests, settings.temperature))
         beams = options.get("num_beams", model.generation_config.num_beams) or 1
@@ -292,6 +292,7 @@ class EncoderDecoder:
         """Tokenize a request. Special tokens before the continuation, such as its language, are not scored."""
         tokenizer = self._loaded.tokenizer
         target = list(tokenizer(text_target=continuation)["input_ids"])
+        # The unknown token stands for a part of the text, so it is scored.
         special = {*tokenizer.all_special_ids, self._language_token} - {tokenizer.unk_token_id}
         start = 0
         while start < len(target) and target[start] in special:

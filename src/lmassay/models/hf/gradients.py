@@ -379,6 +379,7 @@ def _positions(request: Substitute, tokens: AttackedTokens) -> list[int]:
 
 
 def _is_kept(request: Substitute, span: Span) -> bool:
+    """Whether a span of ``request.text`` overlaps a part that must stay."""
     return any(start < span[1] and span[0] < end for start, end in request.keep)
 
 

@@ -31,8 +31,8 @@ class HuggingFace(Model):
     """A local language model.
 
     ``prefix`` is what precedes a text: ``auto``, ``none``, ``bos``, ``eos`` or a token. ``auto`` is what the tokenizer
-    itself puts there; if that is nothing and a text is scored from its first token, it is the token that separates
-    documents in training.
+    itself puts there. If it puts nothing there and the text is scored from its first token, ``auto`` is the token that
+    separates documents in training.
     ``leading_space`` puts a space before a text; by default this is done only for texts with a blank, and only in
     masked models whose vocabulary is like RoBERTa's.
     ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single

@@ -218,7 +218,8 @@ class PrefixReader:
             if len(tree.tokens):
                 # No logits are needed yet, so a single node goes through the head.
                 logits_at(self._model, inputs, [(0, 0)])
-            # The cached prefix of the first tree comes from an earlier call; that of a later one is collected already.
+            # The cached prefix of the first tree comes from an earlier call, so its columns have to be collected, too.
+            # Those of a later tree's cached prefix are collected already.
             already_collected = tree.cached if start else 0
             new_columns = tree.cached + len(tree.tokens) - already_collected
             # Maps this tree's columns to columns of the combined cache: its cached prefix lies on the previous
@@ -257,7 +258,7 @@ class PrefixReader:
         return inputs, tree
 
     def _remember(self, tree: PrefixTree, cache: Any, last_sequence: Tokens) -> None:
-        # Only the columns of the last sequence are kept, which shares the most with the next one.
+        # Only the columns of the last sequence are kept: sequences are sorted, so it shares the most with the next one.
         path = torch.from_numpy(tree.paths[-1]).to(self._device)
         layers = [(layer.keys[:, :, path], layer.values[:, :, path]) for layer in cache.layers]
         self._last = CachedPath(last_sequence, tuple(layers))

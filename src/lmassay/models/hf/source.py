@@ -49,7 +49,7 @@ _OPTIONAL_JSON_FILES = (
     "added_tokens.json",
     "generation_config.json",
 )
-# Parts of a tokenizer without tokenizer.json, which otherwise contains them.
+# Further files of a tokenizer that has no tokenizer.json; a tokenizer.json contains what is in these files.
 _OLDER_TOKENIZER_FILES = ("merges.txt", "spm.model", "special_tokens_map.json", "added_tokens.json")
 # Further files that influence answers: how chat messages are written, and settings for generating text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")

@@ -41,7 +41,7 @@ class WordTokenizer:
         self.tokenizer = tokenizer
         self._prefix = prefix
         self._leading_space = leading_space
-        # Thousands of blanks share a list of words, which is spelled once.
+        # Thousands of blanks have the same list of words; the cache spells each list once.
         self.spell_all = lru_cache(maxsize=16)(self._spell_all)
         self.single_ids = lru_cache(maxsize=16)(self._single_ids)
 
@@ -253,8 +253,8 @@ class WordTokenizer:
         """The tokens of each continuation of a text whose own tokens do not change.
 
         Usually, these are what follows the text's tokens when both are tokenized together. But the tokenizer may join
-        the last letters of the text and the first letters of the continuation into one token, which a model that
-        continues the text cannot do. Then the continuation is tokenized separately.
+        the last letters of the text and the first letters of the continuation into one token. A model that continues
+        the text cannot write this token, so the continuation is then tokenized separately.
         """
         before = self._ids(text)
         tokens = []
@@ -346,7 +346,7 @@ class WordTokenizer:
         ids = tuple(encoded["input_ids"])
         if position == "counted":
             # As refining-tse was released: it counts the tokens of the left side by itself, without the space that the
-            # input begins with, which can miss the mask.
+            # input begins with. The position that it computes can therefore miss the mask.
             return ids, min(1 + len(self._ids(left.rstrip(" "))), len(ids) - 1)
         # The text itself may contain mask tokens; ours is the one that ends here.
         end_of_mask = len(before) + len(mask)
