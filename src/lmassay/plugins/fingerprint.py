@@ -173,6 +173,7 @@ class _Walk:
         self._text("array", f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
 
     def _function(self, function: types.FunctionType) -> None:
+        """Add a user's function with everything that it uses; a function of an installed package only by its name."""
         package = _installed_package(function.__module__)
         if package:
             self._text("function", f"{package}:{function.__module__}.{function.__qualname__}")
@@ -209,6 +210,7 @@ class _Walk:
                 self.add(variables[name], name)
 
     def _class(self, cls: type) -> None:
+        """Add a user's class with its base classes and members; a class of an installed package only by its name."""
         package = _installed_package(cls.__module__)
         if package:
             self._text("class", f"{package}:{cls.__module__}.{cls.__qualname__}")

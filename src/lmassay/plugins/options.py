@@ -105,6 +105,7 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
 
 
 def _options_model(factory: Callable[..., Any], function: Callable[..., Any]) -> type[BaseModel]:
+    """Create the model of :func:`options_model`; ``function`` is ``factory`` itself, or the ``__init__`` of a class."""
     try:
         parameters = inspect.signature(factory).parameters.values()
         hints = typing.get_type_hints(function, include_extras=True)

@@ -68,7 +68,10 @@ class Registry:
         self._folders: dict[Path, SourceFolder] = {}
 
     def add(self, kind: str, name: str, obj: Any, origin: str = "") -> None:
-        """Register an object. Raises PluginError if the name is taken."""
+        """Register an object. Raises PluginError if the name is taken.
+
+        ``origin`` is where the object comes from, for messages; by default the file that defines it.
+        """
         origin = origin or _origin_of(obj)
         first_origin = self._origin(kind, name)
         if first_origin is not None:
@@ -139,7 +142,7 @@ class Registry:
         """Return the digest of the file in ``file.py:Name`` and of the modules that it imports from its folder.
 
         It is the digest of the code as it was loaded. For an object of a Python program, it is the digest of its code
-        and state. For other names it is empty.
+        and state. For other names it is empty. A relative path starts at ``base``.
         """
         if is_python_object(name):
             return find_object(name).source

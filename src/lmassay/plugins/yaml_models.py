@@ -57,6 +57,8 @@ def read_model(path: Path, model: type[_Model], **defaults: Any) -> tuple[_Model
 
 @dataclass(frozen=True, slots=True)
 class _Context:
+    """What validators can find out about the file that is being read, see :func:`folder_of`."""
+
     folder: Path
 
 

@@ -132,7 +132,8 @@ def read_config(
 ) -> ConfigFile:
     """Read a configuration file and apply overrides of the form ``key=value``.
 
-    ``warn`` receives a message if an override replaces different values of the entries of a list.
+    ``limit`` replaces the value of the key ``limit``. ``warn`` receives a message if an override replaces different
+    values of the entries of a list.
     """
     path = spelled_on_disk(path)
     file = ConfigFile(path, *read_mapping(path))
@@ -153,7 +154,8 @@ def load_runs(path: Path, overrides: Sequence[str] = (), limit: int | None = Non
 def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name: str = "") -> list[RunConfig]:
     """Return a checked run for every combination of the lists in ``data``.
 
-    Relative paths start at ``base``. All mistakes are reported in one ConfigError, one per line.
+    Relative paths start at ``base``. All mistakes are reported in one ConfigError, one per line; ``locate`` adds file
+    and line to each. ``default_name`` is the name of the runs if ``data`` has no name.
     """
     messages = _top_level_messages(data)
     data = {key: value for key, value in data.items() if key in _KEYS}
@@ -289,7 +291,10 @@ def _plugin(kind: str, name: str, base: Path, key: str = "") -> Any:
 def _dict_choices(
     data: dict[str, Any], model: type[BaseModel], path: str, base: Path, skip: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the values of a mapping whose keys are described by a pydantic model."""
+    """Yield every combination of the values of a mapping whose keys are described by a pydantic model.
+
+    The values of the keys in ``skip`` are taken as they are.
+    """
     axes = []
     for key, value in data.items():
         field = model.model_fields.get(key)

@@ -59,6 +59,7 @@ class FinishedJob(Generic[JobType]):
     """A job with what its function returned."""
 
     job: JobType
+    """What the caller passed to :meth:`RunningJobs.submit` to recognise the job."""
     result: Any = None
     gave_up: bool = False
     """Whether the job has no result, because :data:`MAX_WORKER_DEATHS` workers died while they ran it."""
@@ -80,7 +81,7 @@ class RunningJobs(Generic[JobType]):
         return len(self) < self.executor.capacity(resources)
 
     def submit(self, job: JobType, payload: dict[str, Any], resources: Resources) -> None:
-        """Start a job."""
+        """Start a job: the executor calls ``function`` with the payload. ``job`` is returned with the result."""
         self._submit(_Submission(job, payload, resources))
 
     def _submit(self, submission: _Submission[JobType]) -> None:

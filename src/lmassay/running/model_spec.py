@@ -62,7 +62,10 @@ def model_spec(text: str, base: Path) -> Spec:
 
 
 def _with_absolute_paths(spec: Any, base: Path, source: str = "") -> Spec:
-    """Return a model's description with absolute paths; relative ones start at ``base``."""
+    """Return a model's description with absolute paths; relative ones start at ``base``.
+
+    ``source`` is the file that has the description, for messages.
+    """
     if isinstance(spec, str):
         return model_spec(spec, base)
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):

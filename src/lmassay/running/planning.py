@@ -71,7 +71,7 @@ class Plan:
         return list(checked_notes(f"the task {self.task.name}", self.task.facts(), "facts"))
 
     def provenance(self, card: CardPart | None = None) -> Provenance:
-        """Return the provenance of a run that starts now."""
+        """Return the provenance of a run that starts now; ``card`` is the card that the run is a part of, if any."""
         evaluation = self.task.evaluation
         return replace(
             provenance.snapshot(),

@@ -78,7 +78,7 @@ SERVER = "server"
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
-    """Record a new run and carry it out."""
+    """Record a new run and carry it out. ``sweep`` is the id that the runs of a command share; by default a new one."""
     new_run = _new_run(planned, store, sweep or new_sweep())
     with store.lock(new_run.id):
         store.add_run(new_run)
@@ -88,7 +88,10 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
 def record_waiting_runs(
     planned: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None
 ) -> list[RunRecord]:
-    """Record runs that wait for their turn, so that they can be finished even if this process dies first."""
+    """Record runs that wait for their turn, so that they can be finished even if this process dies first.
+
+    ``sweep`` is the id that the runs of one command share; ``card`` is the card that they are a part of, if any.
+    """
     new_runs = [_new_run(plan, store, sweep, card) for plan in planned]
     store.add_waiting(new_runs)
     records = {record.id: record for record in store.runs()}
@@ -175,7 +178,7 @@ def _carry_out(
     failed: Mapping[str, Response] | None = None,
     executor: Executor | None = None,
 ) -> RunRecord:
-    """Process the open examples of a run, compute its results and set its status."""
+    """Process the open examples of a run, compute its results and set its status; for ``failed`` see :func:`begin`."""
     # Functions and plug-ins may read a key from the environment themselves, and repeat it.
     remember_environment()
     progress_file = ProgressFile(store.folder, run)
@@ -791,6 +794,7 @@ class Worker:
         identity = "" if self.model is None else canonical(dict(self.model.identity()))
 
         def add(key: str, request: Train) -> None:
+            """Add the job of a training, after those of the trainings that it depends on."""
             if key in jobs:
                 return
             earlier_keys = []

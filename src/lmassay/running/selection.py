@@ -85,7 +85,7 @@ def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
 
 
 def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """Return the paths of all keys in a configuration."""
+    """Return the paths of all keys in a configuration, or in a part of it whose own path is ``above``."""
     paths: list[KeyPath] = []
     for key, inner in value.items():
         path = (*above, str(key))

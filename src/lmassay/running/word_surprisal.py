@@ -67,7 +67,7 @@ def surprisal(
     unit: Unit = "bits",
     correction: Correction = "space",
 ) -> list[TextSurprisal]:
-    """Return the surprisal of every word, or token, of every text.
+    """Return the surprisal of every word or token (``per``) of every text, in bits or nats (``unit``).
 
     ``model`` is a local model, written as for ``lmassay card``: a folder, a GGUF file, a hub name or ``smollm2``.
     Causal models predict a token from the text before it. Masked models predict it from both sides

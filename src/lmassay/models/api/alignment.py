@@ -115,9 +115,11 @@ class _Alignment:
         return ends
 
     def _ends(self, position: _Position, text: str | None, *, is_first: bool) -> Iterator[_Position]:
-        """The positions at which a token may end that begins at ``position``."""
+        """The positions at which a token that begins at ``position`` may end.
+
+        Only the first token (``is_first``) may be a special token, or have no known text.
+        """
         if text is None:
-            # Only the first token may have no text; after any other, the alignment ends here.
             if is_first:
                 for end in range(min(len(self._prompt), _MAX_FIRST_TOKEN_LENGTH) + 1):
                     yield _Position(end)

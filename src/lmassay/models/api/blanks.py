@@ -55,7 +55,9 @@ class NextTokens:
 
     by_id: Mapping[int, float]
     tokens_in: int | None
+    """How many tokens the server read; None if it does not say."""
     tokens_out: int | None
+    """How many tokens the server generated; None if it does not say."""
 
 
 def max_logprobs_allowed(message: str) -> int | None:

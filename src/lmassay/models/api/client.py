@@ -127,7 +127,7 @@ class Client:
         return Client(self._http, endpoint)
 
     async def post(self, path: str, content: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """Post a JSON document and return the body of the response."""
+        """Post a JSON document, with further ``headers``, and return the body of the response."""
         all_headers = {"Content-Type": "application/json"}
         all_headers.update(headers or {})
         response = await self._http.post(self._address(path), content=content, headers=all_headers)
@@ -159,7 +159,10 @@ def _body_of(response: httpx2.Response) -> bytes:
 
 @asynccontextmanager
 async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: int = MAX_BODY) -> AsyncIterator[Client]:
-    """A client whose connections stay open for as long as the block lasts."""
+    """A client whose connections stay open for as long as the ``with`` block lasts.
+
+    ``max_body`` is the largest response that it accepts, in bytes.
+    """
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
     # A proxy named in the environment is for the outside world, not for a server on this machine.
     trust_env = not is_loopback(endpoint.url)

@@ -236,6 +236,7 @@ class _Job:
     """A request that is not answered yet. Jobs that wait are sorted by the time at which they are due."""
 
     due: float
+    """When it may be sent, by the clock of the event loop; 0 for a request that was not tried yet."""
     index: int
     request: Request = field(compare=False)
     tries: int = field(default=0, compare=False)

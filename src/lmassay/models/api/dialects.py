@@ -94,7 +94,10 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenAIDialect:
-    """The format of OpenAI's chat completions, or of its older completions."""
+    """The format of OpenAI's chat completions, or of its older completions.
+
+    The fields are the options of the same names of :class:`lmassay.models.api.openai_models.OpenAICompatible`.
+    """
 
     model: str
     api: Literal["chat", "completions"] = "chat"
@@ -181,7 +184,7 @@ class OpenAIDialect:
 
 @dataclass(frozen=True, slots=True)
 class ClaudeDialect:
-    """The format of Anthropic's Messages API."""
+    """The format of Anthropic's Messages API; the fields are the model's options of the same names."""
 
     model: str
     system: str = ""

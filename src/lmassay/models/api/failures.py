@@ -342,7 +342,8 @@ def _remedy(body: str) -> str:
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """The wait in seconds that a server asks for in its headers; None if it asks for none.
 
-    A header may give it in seconds, in milliseconds or as a date.
+    A header may give it in seconds, in milliseconds or as a date. ``now`` is the time to which a date is compared, in
+    seconds since 1970; by default the current time.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:

@@ -67,10 +67,11 @@ class TokenizedText:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The log-probabilities of all tokens of the vocabulary at one position."""
+    """The log-probabilities of all tokens of the vocabulary at one position, the most probable token first."""
 
     ids: tuple[int, ...]
     pieces: tuple[bytes, ...]
+    """The bytes of each token."""
     logprobs: tuple[float, ...]
 
     @cached_property
@@ -193,7 +194,11 @@ class LlamaCppScorer:
         return RenderedPrompt(data["prompt"], templated=True)
 
     async def tokenize(self, text: str, *, add_special: bool = False) -> TokenizedText:
-        """The server's tokens of a text. Raises a ModelError if they do not spell it."""
+        """The server's tokens of a text. Raises a ModelError if they do not spell it.
+
+        With ``add_special``, they include the special tokens that the server adds. It is then not checked what they
+        spell, and the result has no ``ends``.
+        """
         if not text:
             return TokenizedText((), ())
         body = {"content": text, "add_special": add_special, "parse_special": True, "with_pieces": True}

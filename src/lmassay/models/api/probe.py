@@ -166,7 +166,9 @@ class _Attempt:
     method: ProbabilityMethod
     usage: _Usage
     tests_blanks: bool = False
+    """Whether the task scores words in blanks, so that the probabilities of the whole vocabulary are tested, too."""
     deviations: list[float] = field(default_factory=list)
+    """How far two computations of the same log-probability were apart in each comparison, in nats."""
     vocabulary_note: str = ""
     """Why blanks cannot be scored with the probabilities of the whole vocabulary, if they cannot."""
 

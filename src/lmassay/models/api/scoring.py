@@ -260,7 +260,11 @@ class CompletionsScorer:
         return Response(answer, tokens_in=scored.tokens_in, tokens_out=scored.tokens_out, seconds=seconds)
 
     async def score(self, prompt: str, *, is_templated: bool = False) -> ScoredPrompt:
-        """The tokens of a prompt with their log-probabilities."""
+        """The tokens of a prompt with their log-probabilities.
+
+        ``is_templated`` says that a chat template has written the prompt with its special tokens. Then the server must
+        not add any; a ModelError is raised if it does.
+        """
         body: dict[str, Any] = {"model": self._settings.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
         if self._method == "echo":
             # As in lm-evaluation-harness. One token is generated, because some servers reject `max_tokens: 0`.

@@ -152,7 +152,7 @@ class SubstitutionFinder:
     # --- candidates ---------------------------------------------------------------------------------------------------
 
     def _best(self, request: Substitute, tokens: AttackedTokens, gradient: Floats) -> tuple[Substitution, ...]:
-        """The best substitutions of a request.
+        """The best substitutions of a request: those with the largest gain, the estimated increase of the loss.
 
         The best substitution of each position comes first, beginning with the best position; then the second best of
         each position, and so on.

@@ -366,7 +366,10 @@ class HuggingFace(Model):
         return self._responses(self._engine.gradients(requests))
 
     def token_scores(self, texts: Sequence[str], boundary: Any = "none") -> Iterator[tuple[int, Any]]:
-        """Score every token of each text. :func:`lmassay.surprisal` combines these scores by word."""
+        """Score every token of each text. :func:`lmassay.surprisal` combines these scores by word.
+
+        ``boundary`` says which tokens mark the end of a word, see :data:`lmassay.models.hf.engine.Boundary`.
+        """
         scores: Iterator[tuple[int, Any]] = self._engine.token_scores(texts, boundary)
         with plain_library_errors(self.source.path):
             yield from scores

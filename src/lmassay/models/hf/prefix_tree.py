@@ -40,6 +40,7 @@ class PrefixTree:
 
     tokens: NDArray[np.int64]
     depths: NDArray[np.int64]
+    """For each node, the position of its token in a sequence, counted from 0."""
     owners: NDArray[np.int64]
     """For each node, the index of the first sequence that contains it."""
     paths: list[Columns]
@@ -102,6 +103,7 @@ def _end_of_row(
     """The end of a row whose first sequence needs ``first_nodes`` nodes.
 
     The row may have ``budget`` nodes, or ``slack`` nodes more than its first sequence needs, whichever is larger.
+    ``room`` is the number of generated tokens per sequence that count as nodes.
     """
     end = start + 1
     nodes = first_nodes

@@ -62,6 +62,7 @@ class ModelSource:
     name: str
     path: Path
     revision: str | None = None
+    """The commit of a model from the hub; None for any other model."""
 
     @property
     def is_gguf(self) -> bool:

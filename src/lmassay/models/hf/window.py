@@ -34,7 +34,8 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
 def texts_of(requests: Sequence[Request], *, sees_right: bool) -> Iterator[str]:
     """Yield the text that the model must read for each request, without special tokens and chat template.
 
-    Only requests to generate, to score a text and to fill a blank have such a text; others are left out.
+    Only requests to generate, to score a text and to fill a blank have such a text; others are left out. ``sees_right``
+    says whether the model also reads what follows a blank.
     """
     for request in requests:
         if isinstance(request, Generate):
