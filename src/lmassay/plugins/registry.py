@@ -82,7 +82,10 @@ class Registry:
         self._own[kind, name] = (obj, origin)
 
     def get(self, kind: str, name: str, base: Path | None = None) -> Any:
-        """Return the plug-in with this name. A relative path in ``file.py:Name`` starts at ``base``."""
+        """Return the plug-in with this name. A relative path in ``file.py:Name`` starts at ``base``.
+
+        Raises a PluginError if there is none, or if it cannot be imported.
+        """
         if is_python_object(name):
             return find_object(name).create
         if _names_a_file(name):
@@ -287,6 +290,8 @@ def current_registry() -> Registry:
 
 def register(kind: str, name: str) -> Callable[[T], T]:
     """Register a class or function as a plug-in under a name; used as a decorator.
+
+    Raises PluginError for an unknown kind, or if the name is taken.
 
     >>> @register("perturbation", "shout")
     ... def shout(text, rng, rate):

@@ -89,7 +89,11 @@ class RunningJobs(Generic[JobType]):
         self._submissions[future] = submission
 
     def wait(self) -> Iterator[FinishedJob[JobType]]:
-        """Wait until at least one job is finished, and yield all finished jobs; repeat jobs whose worker died."""
+        """Wait until at least one job is finished, and yield all finished jobs; repeat jobs whose worker died.
+
+        Raises ClusterError if the scheduler has stopped, if a job could not be started, or if its result could not be
+        sent.
+        """
         # Cancelled jobs come last: they raise an error, and the results of the others would be lost.
         for future in sorted(self._wait_for_any(), key=Future.cancelled):
             if future.cancelled():

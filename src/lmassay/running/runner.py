@@ -461,7 +461,7 @@ class Worker:
             self.progress(self.done, self.total)
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
-        """Yield the examples in chunks, each example with its position; ids must be unique."""
+        """Yield the examples in chunks, each example with its position. Raises a DataError if two have the same id."""
         size = self.task.chunk
         if self.model is not None:
             size = max(size, self.model.chunk)
@@ -482,7 +482,10 @@ class Worker:
             yield chunk
 
     def _process(self, examples: Sequence[tuple[int, Example]]) -> None:
-        """Request, score and store a chunk of examples."""
+        """Request, score and store a chunk of examples.
+
+        Raises BudgetReached if the budget is used up, after the examples that could be paid for have been stored.
+        """
         items: list[_Item] = []
         for position, example in examples:
             requests = self._requests(example)

@@ -33,7 +33,7 @@ def write_list(results: Path, run: str, folders: Mapping[str, Sequence[str]]) ->
 def read_list(results: Path, run: str) -> dict[str, list[Path]]:
     """The model folders of each example of a run; empty if the run keeps no models.
 
-    A folder that is listed may have been deleted since.
+    A folder that is listed may have been deleted since. Raises a StoreError if the list cannot be read.
     """
     file = list_file(results, run)
     if not file.is_file():

@@ -158,7 +158,10 @@ class Ledger:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Read the record of a batch; empty if it cannot be parsed or no longer exists."""
+    """Read the record of a batch; empty if it cannot be parsed or no longer exists.
+
+    Raises a FatalModelError if the file exists but cannot be opened: its batch may have been paid for.
+    """
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -217,6 +220,9 @@ def answers_by_batch(
 
     An earlier attempt at the same requests may have ended before its batches did. The answers of those batches are used
     instead of sending their requests again, so that no request is paid for twice.
+
+    Raises BudgetReached, after all other answers, if the budget does not allow all requests; a FatalModelError if the
+    provider refuses a call, or if it is unknown whether it has created a batch.
     """
 
     async def work(results: ResultQueue[IndexedResponse]) -> None:

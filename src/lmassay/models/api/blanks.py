@@ -91,7 +91,11 @@ class CompletionsBlanks(CompletionsScorer):
         self._spellings_lock = asyncio.Lock()
 
     async def slot(self, request: Slot) -> Response:
-        """The log-probabilities of words in a blank."""
+        """The log-probabilities of words in a blank.
+
+        Raises a ModelError if the blank is inside a word, and a FatalModelError if the request needs ranks but the
+        server does not return its whole vocabulary.
+        """
         started = time.monotonic()
         # The space before the blank belongs to the word.
         text = request.left.rstrip(" ")

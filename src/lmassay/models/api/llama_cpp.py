@@ -241,7 +241,7 @@ class LlamaCppScorer:
         return checked_logprob(entry.get("logprob"))
 
     async def distribution(self, context: Tokens) -> Distribution:
-        """The log-probabilities of all tokens after a context."""
+        """The log-probabilities of all tokens after a context. Raises a ModelError if some tokens are missing."""
         if self._harmless_token is None:
             harmless = await self.tokenize(" the")
             self._harmless_token = harmless.ids[-1]
@@ -265,7 +265,10 @@ class LlamaCppScorer:
         return Distribution(tuple(ids), tuple(pieces), tuple(logprobs))
 
     async def _sample(self, context: Tokens, token: int, n_probs: int) -> dict[str, Any] | None:
-        """Let the server sample a given token; its entry in the response, or None if the response has none."""
+        """Let the server sample a given token; its entry in the response, or None if the response has none.
+
+        Raises a ModelError if the server cut the context or sampled another token.
+        """
         body = {
             "prompt": list(context),
             "n_predict": 1,

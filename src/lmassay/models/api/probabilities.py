@@ -91,7 +91,10 @@ class ScoringModel(ApiModel):
     # --- the server ---------------------------------------------------------------------------------------------------
 
     def connect(self, needs: Set[str]) -> ConnectionReport | None:
-        """Probe the server if the task needs probabilities."""
+        """Probe the server if the task needs probabilities. Returns None if it does not.
+
+        Raises a FatalModelError if the server does not return them, and BudgetReached if the budget is used up.
+        """
         if self._probabilities == "none" or not needs & _SCORED:
             return None
         if self._budget is not None and not self._budget.allows(0):

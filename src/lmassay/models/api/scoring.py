@@ -102,7 +102,10 @@ class ScoredPrompt:
 
 
 Reader = Callable[[str, Any], ScoredPrompt]
-"""Reads the log-probabilities of a prompt from the JSON document that the server returned for it."""
+"""Reads the log-probabilities of a prompt from the JSON document that the server returned for it.
+
+Raises a ModelError if some are missing or if they cannot be log-probabilities.
+"""
 
 
 def read_echo(prompt: str, data: Any) -> ScoredPrompt:
@@ -307,7 +310,8 @@ class CompletionsScorer:
 def continuation_of(scored: ScoredPrompt, context_length: int) -> Continuation:
     """The score of the text after the context.
 
-    As with local models, a token that crosses the boundary belongs to the continuation.
+    As with local models, a token that crosses the boundary belongs to the continuation. Raises a ModelError if nothing
+    precedes the first token to be scored.
     """
     values: list[float] = []
     for value in scored.logprobs[scored.start(context_length) :]:

@@ -114,7 +114,11 @@ def _cpu_has_bfloat16() -> bool:
 def load(
     folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool
 ) -> LoadedModel:
-    """Load the weights of a model folder whose tokenizer is already loaded."""
+    """Load the weights of a model folder whose tokenizer is already loaded.
+
+    Raises a DataError if they cannot be read, lack the head of this kind of model, or need a mask token that the
+    tokenizer does not have.
+    """
     with quiet_loading():
         model = _model(folder, kind, dtype, trust_remote_code)
     if kind == "masked" and tokenizer.mask_token_id is None:
@@ -143,7 +147,7 @@ def check_head(folder: Path, kind: Kind, trust_remote_code: bool) -> None:
 
 
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
-    """The tokenizer of a model folder."""
+    """The tokenizer of a model folder. Raises a DataError if it cannot be read."""
     try:
         with quiet_loading():
             tokenizer = AutoTokenizer.from_pretrained(

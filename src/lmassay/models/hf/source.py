@@ -296,7 +296,8 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
     """Find the files of the model that the option ``model`` names.
 
     The option is a folder or GGUF file relative to ``base`` (the folder of the configuration) or to the current folder,
-    the name of an embedded model, or the name of a model on the hub that was downloaded before.
+    the name of an embedded model, or the name of a model on the hub that was downloaded before. Raises NotFetched for
+    an embedded or hub model that is not on this machine, and a DataError for a path that is not a model.
     """
     for root in (base, Path()):
         path = (root / Path(model).expanduser()).resolve()

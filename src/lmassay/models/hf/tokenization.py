@@ -71,7 +71,7 @@ class WordTokenizer:
 
     @cached_property
     def user_prefix(self) -> tuple[int, ...] | None:
-        """The prefix that the user asked for; None if it is automatic."""
+        """The prefix that the user set; None if it is automatic. Raises a ConfigError if there is no such token."""
         if self._prefix == "auto":
             return None
         if self._prefix == "none":
@@ -211,7 +211,10 @@ class WordTokenizer:
     # --- texts for causal models ------------------------------------------------------------------------------------
 
     def left_context(self, left: str) -> tuple[int, ...]:
-        """What a causal model reads before a blank; the space before the blank belongs to the word."""
+        """What a causal model reads before a blank; the space before the blank belongs to the word.
+
+        Raises a ModelError if the blank is inside a word, or if there is neither text nor a prefix before it.
+        """
         text = left.rstrip(" ")
         if text and text == left:
             raise ModelError("the blank is inside a word; put a space before it, or score whole sentences")
@@ -335,7 +338,7 @@ class WordTokenizer:
     # --- texts for masked models ------------------------------------------------------------------------------------
 
     def blank(self, left: str, right: str, position: Position) -> tuple[tuple[int, ...], int]:
-        """A text with a mask, as tokens, and the position of the mask."""
+        """A text with a mask, as tokens, and the mask's position. Raises a ModelError if the blank is inside a word."""
         mask = self.tokenizer.mask_token
         if (left and not left.endswith(" ")) or (right and right[0].isalnum()):
             raise ModelError("the blank is inside a word; put spaces around it, or score whole sentences")
