@@ -232,6 +232,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
     for _, value in _secrets(filled, key):
         remember_secret(value)
     arguments: dict[str, Any] = {}
+    # If the class accepts any key (``**options``), the first of these sets also has keys that it does not declare.
     for name in checked.model_fields_set | set(model.model_fields):
         arguments[name] = _with_absolute_paths(getattr(checked, name), base, f"{key}.{name}")
     if _FOLDER_PARAMETER in inspect.signature(factory).parameters:

@@ -47,7 +47,7 @@ class OpenAICompatible(ScoringModel):
     option_help: ClassVar[Mapping[str, str]] = {
         "api": "chat uses /chat/completions; completions uses the older /completions",
         "organization_env": "the environment variable with the organization",
-        "probabilities": "how the server returns log-probabilities; none if it does not",
+        "probabilities": "how the server returns log-probabilities; auto tries each method; none if it returns none",
         "prefix": (
             "the token before a text whose probability is computed: none, a token of the model, or auto: what the "
             "server adds or, if it adds nothing and the text has no context, a separator such as <|endoftext|>"

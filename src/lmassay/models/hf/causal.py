@@ -84,7 +84,7 @@ class CausalLM:
         """Yield, for each (tokens, start), its index and the log-probabilities of the tokens from ``start`` on.
 
         Each token is predicted from all tokens before it. The first token of a text has nothing before it and is never
-        scored.
+        scored. The results are not in the order of the texts.
         """
 
         def work(indices: Sequence[int], layout: BatchLayout) -> Iterator[Floats]:

@@ -133,7 +133,8 @@ class RequestReader(Protocol):
     """How a kind of model (masked or causal) reads requests and computes logits for them.
 
     A causal model reads what precedes a blank, a masked model what is on both sides of it. The engine does not look
-    into the objects that ``context`` and ``text`` return; it only passes them back to the other methods.
+    into the objects that ``context`` and ``text`` return; it only passes them back to the other methods. Methods that
+    yield an index with each result may yield the results in any order.
     """
 
     def context(self, request: Slot) -> Any:

@@ -54,7 +54,7 @@ class HuggingFace(Model):
         "revision": "the branch, tag or commit of a model on the hub",
         "label": "name in tables; by default the name of the model",
         "kind": "the kind of model; auto reads it from the model's config.json",
-        "device": "cpu, cuda, cuda:1, mps; auto uses a GPU if there is one",
+        "device": "cpu, cuda, cuda:1, mps or xpu; auto uses CUDA or MPS if there is one, else the CPU",
         "dtype": (
             "the number format of the weights; auto is that of the files, but float32 on a CPU unless the files are "
             "bfloat16 and the CPU supports it"
@@ -72,7 +72,7 @@ class HuggingFace(Model):
             "where the prediction for a blank is read: found is the position of the blank; counted is the position "
             "that refining-tse computes, which may be another one"
         ),
-        "chat": "auto uses the chat template of the tokenizer for messages; never writes them as plain text",
+        "chat": "auto: messages are written with the tokenizer's chat template; never: they are written as plain text",
         "batch_tokens": "maximum number of tokens per batch; the default depends on the device",
         "threads": "number of CPU threads; by default torch decides",
         "trust_remote_code": "run code from the folder of the model; only for models that you trust",
