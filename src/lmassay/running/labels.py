@@ -81,7 +81,7 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
         members = [plans[number] for number in numbers]
         # The division of a key says which runs have the same value of it. Keys with the same division always change
         # together: they belong to the items of one list. For example, ``model.name`` and ``model.prefix`` have the same
-        # division if each model of a list has another prefix. Division → the path of this list, and its number of
+        # division if each model of a list has its own prefix. Division → the path of this list, and its number of
         # values.
         list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
         for path, values_of_run in _values_by_path(members).items():

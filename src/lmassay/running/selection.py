@@ -27,7 +27,7 @@ def select(configs: Sequence[RunConfig], conditions: Sequence[str]) -> list[RunC
     """Return the runs that have one of the wanted values of every key: ``--only data=superglue/rte --only seed=1``.
 
     The end of a key is enough: ``data`` means ``task.data``. The values of a key that is given several times are
-    alternatives. Raises a ConfigError if a key is unknown or ambiguous, or if no run is left.
+    alternatives. Raises a ConfigError if a key is unknown or ambiguous, or if no run matches.
     """
     values_of_key: dict[KeyPath, list[str]] = {}
     texts: dict[KeyPath, str] = {}

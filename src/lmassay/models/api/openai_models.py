@@ -18,7 +18,7 @@ from lmassay.models.api.scoring import Probabilities, ServerSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
 CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
-# Environment variables, in the order in which they are tried. The second names are those of KoBBQ's own programs.
+# Environment variables, in the order in which they are tried. The programs of KoBBQ, a benchmark, read the second ones.
 _OPENAI_KEYS = ("OPENAI_API_KEY", "OPENAI")
 _ORGANIZATIONS = ("OPENAI_ORG_ID", "OPENAI_ORG")
 _PROJECTS = ("OPENAI_PROJECT_ID",)

@@ -21,7 +21,8 @@ from lmassay.models.hf.chat import RenderedPrompt
 _WORD_BEFORE = "the"
 
 Position = Literal["found", "counted"]
-"""How the position of a blank is determined: by offsets, or by counting tokens as refining-tse does."""
+"""How the position of a blank is determined: by offsets, or by counting tokens as refining-tse does (the program of
+Newman et al. 2021)."""
 
 
 @dataclass(frozen=True, slots=True)

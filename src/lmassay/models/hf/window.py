@@ -21,8 +21,8 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
         config = text_config
     limits = [tokenizer_config.get("model_max_length")]
     if config.get("model_type") not in RELATIVE_POSITIONS:
-        # Families of models use different keys. LED has one limit for its encoder and one for its decoder; that of the
-        # encoder counts.
+        # Families of models use different keys. LED (Longformer encoder-decoder) has one limit for its encoder and one
+        # for its decoder; the limit of the encoder counts.
         for name in ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions"):
             if config.get(name):
                 limits.append(config[name])
