@@ -17,7 +17,7 @@ from lmassay.errors import MissingExtra, UserError
 from lmassay.storage.cache import cache_folder
 
 # The files of a hub model that are downloaded, and looked up afterwards. Weights in other formats (.bin, .pt) can run
-# code when they are read, and are not downloaded. Marian's tokenizers are in .spm files.
+# code when they are read, and are not downloaded. The tokenizers of Marian (translation models) are in .spm files.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", "*.jinja"]
 # Subfolders usually contain the same weights in other formats. Only those of sentence encoders, such as 1_Pooling, are
 # needed; their names begin with a digit.
@@ -63,8 +63,9 @@ def populated(folder: Path, fill: Callable[[Path], None], *, cache: bool = True)
 def temporary_folder(parent: Path, *, cache: bool = True) -> Iterator[Path]:
     """A new temporary folder in ``parent``, which is created if needed.
 
-    The temporary folder is deleted at the end of the ``with`` block, unless it was renamed. ``cache``: whether
-    ``parent`` is in lmassay's cache, for error messages.
+    The temporary folder is deleted at the end of the ``with`` block, unless it was renamed. An OSError in the block,
+    such as a full disk, becomes a UserError that says what to do. ``cache``: whether ``parent`` is in lmassay's cache,
+    for error messages.
     """
     folder: Path | None = None
     try:
@@ -97,7 +98,7 @@ def require_converter(purpose: str, then: str = "") -> None:
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Record in a file of a model folder what the folder contains and where that came from.
+    """Record in a file of a model folder what the folder contains and where its content came from.
 
     "Card" does not mean a model card here.
     """

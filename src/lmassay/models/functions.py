@@ -27,13 +27,13 @@ _MAX_SHOWN = 60
 class FunctionModel(Model):
     """A model made of Python functions, for :func:`lmassay.evaluate`; :func:`lmassay.model` creates it.
 
-    ``generate`` gets a list of prompts and returns a list of as many answers. ``logprobs`` gets a list of pairs
+    ``generate`` gets a list of prompts and returns a list with one text for each. ``logprobs`` gets a list of pairs
     (context, continuation) and returns the natural log-probability of each continuation. Both may be asynchronous. They
     are called with at most ``batch_size`` requests at a time, and the answers of each call are stored at once.
 
     A chat is passed as one text: its messages, separated by empty lines. A text that ``generate`` returns is cut at the
-    first of the request's stop texts. The same prompt must get the same answer; for a function that draws random
-    answers, set ``cached`` to False.
+    first of the request's stop texts. Both functions may also return Response objects, which are used as they are. The
+    same prompt must get the same answer; for a function that draws random answers, set ``cached`` to False.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ def _as_one_text(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str
 
 
 class _BackgroundLoop:
-    """An event loop in its own thread, because that of the calling thread may already be running, as in a notebook.
+    """An event loop in its own thread, because the calling thread may already run one, as in a notebook.
 
     All calls of a function share it, so that a client can keep its connections open.
     """

@@ -9,7 +9,7 @@ def not_comparable(spellings: Sequence[tuple[int, ...] | None]) -> list[int]:
     """The indices of candidates whose tokens begin with those of another candidate, or the other way round.
 
     By the chain rule, a causal model can never give the longer of the two a higher probability. ``spellings`` are the
-    tokens of each candidate; one without tokens is ignored.
+    tokens of each candidate; a candidate without tokens is ignored.
 
     >>> not_comparable([(1,), (1, 2), (3,)])
     [0, 1]

@@ -37,7 +37,8 @@ _TYPO_SIMILARITY = 0.8
 def as_task(plugin: Any, described_as: object) -> Task:
     """Return a plug-in as a Task, after checking it against the contract.
 
-    ``described_as`` is how the configuration describes it, for error messages.
+    Raises a PluginError that lists all problems. ``described_as`` is how the configuration describes the plug-in, for
+    error messages.
     """
     task = _completed(plugin, Task, described_as)
     _adopt_old_design(task)

@@ -34,7 +34,7 @@ class InMemory:
     would name. This is the key of the mapping under which the data are; empty if the option takes no description."""
 
 
-# In place of an InMemory: an option of type Path without one takes texts as well as rows.
+# Used in place of an InMemory for an option of type Path that is not marked with one: it takes texts as well as rows.
 _ANYTHING = None
 
 

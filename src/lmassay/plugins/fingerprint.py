@@ -173,6 +173,7 @@ class _Walk:
         self._text("array", f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
 
     def _function(self, function: types.FunctionType) -> None:
+        """Add a user's function with everything that it uses; a function of an installed package only by its name."""
         package = _installed_package(function.__module__)
         if package:
             self._text("function", f"{package}:{function.__module__}.{function.__qualname__}")
@@ -209,6 +210,7 @@ class _Walk:
                 self.add(variables[name], name)
 
     def _class(self, cls: type) -> None:
+        """Add a user's class with its base classes and members; a class of an installed package only by its name."""
         package = _installed_package(cls.__module__)
         if package:
             self._text("class", f"{package}:{cls.__module__}.{cls.__qualname__}")
@@ -238,7 +240,10 @@ class _Walk:
             self._give_up(module.__name__, module)
 
     def _instance(self, value: Any, name: str) -> None:
-        """Add an object of a user's class with its attributes; objects of other libraries cannot be compared."""
+        """Add an object of a user's class, or of one of lmassay's, with its attributes.
+
+        Objects of other libraries, and objects without a ``__dict__``, cannot be compared.
+        """
         cls = type(value)
         is_own = cls.__module__.partition(".")[0] == "lmassay"
         if (_installed_package(cls.__module__) and not is_own) or not hasattr(value, "__dict__"):
@@ -267,7 +272,11 @@ def _name_of(value: Any) -> str:
 
 @functools.cache
 def _installed_package(module_name: str) -> str:
-    """Return name and version of the installed package of a module; empty for a user's own code."""
+    """Return name and version of the installed package of a module; empty for a user's own code.
+
+    The standard library counts as the package ``python``. lmassay counts as installed even if it is imported from a
+    source folder.
+    """
     top = module_name.partition(".")[0]
     if top == "__main__":
         return ""

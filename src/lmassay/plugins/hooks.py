@@ -42,9 +42,10 @@ def call_hook(
 
 
 def with_named_errors(evaluation: Evaluation, name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
-    """Wrap a function of another package, so that an exception in it becomes a PluginError with its name.
+    """Wrap a function of another package, so that an exception in it becomes a PluginError that names the function.
 
-    Exceptions in lmassay's own functions are bugs and keep their traceback.
+    ``name`` is the member of the evaluation that contains the function. Exceptions in lmassay's own functions are bugs
+    and keep their traceback.
     """
     if function is None or package_of(evaluation) == OWN_PACKAGE:
         return function

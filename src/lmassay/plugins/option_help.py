@@ -61,7 +61,7 @@ def component_help(kind: str, name: str, factory: Callable[..., Any]) -> Compone
 
 
 def options_of(factory: Callable[..., Any]) -> list[OptionHelp]:
-    """Return all options of a class or function in their order. After a group of options, the options in it follow."""
+    """Return all options of a class or function in their order. Each group is followed by the options in it."""
     meanings = _meanings(factory)
     options: list[OptionHelp] = []
     for name, field in options_model(factory).model_fields.items():

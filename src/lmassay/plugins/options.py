@@ -85,7 +85,10 @@ def nested_kind(field: Any) -> str | None:
 
 
 def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:
-    """Split ``chrf`` or ``{name: chrf, beta: 3}`` into the name and the options."""
+    """Split ``chrf`` or ``{name: chrf, beta: 3}`` into the name and the options.
+
+    Raises a ConfigError for anything else; ``key`` is the key in the configuration, for its message.
+    """
     if isinstance(spec, str):
         return spec, {}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
@@ -105,6 +108,7 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
 
 
 def _options_model(factory: Callable[..., Any], function: Callable[..., Any]) -> type[BaseModel]:
+    """Create the model of :func:`options_model`; ``function`` is ``factory`` itself, or the ``__init__`` of a class."""
     try:
         parameters = inspect.signature(factory).parameters.values()
         hints = typing.get_type_hints(function, include_extras=True)
@@ -187,7 +191,10 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
 
 
 def find_factory(kind: str, name: str, base: Path, key: str) -> Callable[..., Any]:
-    """Return the class or function with this name. ``key`` is its key in the configuration, for error messages."""
+    """Return the class or function with this name. Raises a PluginError if there is none or it cannot be imported.
+
+    ``key`` is its key in the configuration, for error messages.
+    """
     try:
         factory = current_registry().get(kind, name, base)
     except PluginError as error:
@@ -225,6 +232,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
     for _, value in _secrets(filled, key):
         remember_secret(value)
     arguments: dict[str, Any] = {}
+    # If the class accepts any key (``**options``), the first of these sets also has keys that it does not declare.
     for name in checked.model_fields_set | set(model.model_fields):
         arguments[name] = _with_absolute_paths(getattr(checked, name), base, f"{key}.{name}")
     if _FOLDER_PARAMETER in inspect.signature(factory).parameters:
@@ -296,7 +304,7 @@ def _remedy(item: ErrorDetails) -> str:
 def expand_environment(value: Any, key: str) -> Any:
     """Replace ``${NAME}`` in all texts with the environment variable. Raises ConfigError if the variable is not set.
 
-    If the value may be a secret, it is from now on redacted in all text that lmassay stores or shows.
+    If the variable's value may be a secret, it is from now on redacted in all text that lmassay stores or shows.
     """
     if isinstance(value, str):
         return _ENVIRONMENT.sub(lambda match: _variable(match[1], key), value)

@@ -40,7 +40,7 @@ class PythonObjects:
     by_name: dict[str, PythonObject] = field(default_factory=dict)
 
     def add_object(self, kind: str, plugin: Any, name: str = "") -> str:
-        """Give an object a name, by default that of its class, and return it.
+        """Give an object a name, by default that of its class, and return the name.
 
         Every run gets its own copy of the object, because a task remembers things about its model, and a model is
         closed after a run. The exception is the first run with a user's own model: it gets the object itself, so that
@@ -57,7 +57,7 @@ class PythonObjects:
         return self._add(kind, name or type(plugin).__name__, PythonObject(create, source))
 
     def add_class(self, kind: str, cls: Callable[..., Any]) -> str:
-        """Give a class, or a function that creates a plug-in, a name and return it."""
+        """Give a class, or a function that creates a plug-in, a name, and return the name."""
         is_own = cls.__module__.startswith("lmassay.")
         source = "" if is_own else f"src:{fingerprint(cls).digest}"
         return self._add(kind, cls.__name__, PythonObject(cls, source))

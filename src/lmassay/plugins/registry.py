@@ -68,7 +68,10 @@ class Registry:
         self._folders: dict[Path, SourceFolder] = {}
 
     def add(self, kind: str, name: str, obj: Any, origin: str = "") -> None:
-        """Register an object. Raises PluginError if the name is taken."""
+        """Register an object. Raises PluginError if the name is taken.
+
+        ``origin`` is where the object comes from, for messages; by default the file that defines it.
+        """
         origin = origin or _origin_of(obj)
         first_origin = self._origin(kind, name)
         if first_origin is not None:
@@ -79,7 +82,10 @@ class Registry:
         self._own[kind, name] = (obj, origin)
 
     def get(self, kind: str, name: str, base: Path | None = None) -> Any:
-        """Return the plug-in with this name. A relative path in ``file.py:Name`` starts at ``base``."""
+        """Return the plug-in with this name. A relative path in ``file.py:Name`` starts at ``base``.
+
+        Raises a PluginError if there is none, or if it cannot be imported.
+        """
         if is_python_object(name):
             return find_object(name).create
         if _names_a_file(name):
@@ -139,7 +145,7 @@ class Registry:
         """Return the digest of the file in ``file.py:Name`` and of the modules that it imports from its folder.
 
         It is the digest of the code as it was loaded. For an object of a Python program, it is the digest of its code
-        and state. For other names it is empty.
+        and state. For other names it is empty. A relative path starts at ``base``.
         """
         if is_python_object(name):
             return find_object(name).source
@@ -221,7 +227,10 @@ class Registry:
         return (None, "")
 
     def _find(self, kind: str, name: str) -> Any:
-        """Return a plug-in by its registered name, importing it if necessary; None if there is none."""
+        """Return a plug-in by its registered name, importing it if necessary; None if there is none.
+
+        Raises a PluginError if several packages provide the name, or if the plug-in cannot be imported.
+        """
         if (kind, name) in self._own:
             return self._own[kind, name][0]
         if self._parent is not None:
@@ -281,6 +290,8 @@ def current_registry() -> Registry:
 
 def register(kind: str, name: str) -> Callable[[T], T]:
     """Register a class or function as a plug-in under a name; used as a decorator.
+
+    Raises PluginError for an unknown kind, or if the name is taken.
 
     >>> @register("perturbation", "shout")
     ... def shout(text, rng, rate):
@@ -353,7 +364,7 @@ def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
 
 
 def _is_local_model(name: str, base: Path | None) -> bool:
-    """Return whether a name is the path of a model folder or GGUF file, which belongs in an option of ``hf``."""
+    """Return whether a name is the path of a model folder or GGUF file, which belongs in the option ``hf.model``."""
     path = (base or Path()) / Path(name).expanduser()
     return path.is_dir() or (path.is_file() and path.suffix == ".gguf")
 

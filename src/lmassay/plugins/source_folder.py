@@ -273,7 +273,10 @@ class SourceFolder:
         return f"{file}, line {line}: the file failed to import: {reason}{via}{self._remedy(error, path)}"
 
     def _remedy(self, error: BaseException, path: Path) -> str:
-        """Return advice if importlib.import_module, which searches sys.path, did not find a module of the folder."""
+        """Return advice if importlib.import_module did not find a module of the folder, else an empty text.
+
+        Unlike an import statement, it searches sys.path, which does not contain the folder.
+        """
         name = error.name if isinstance(error, ModuleNotFoundError) else None
         if not name or not self.is_sibling(name.partition(".")[0], path):
             return ""

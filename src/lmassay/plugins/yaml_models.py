@@ -44,9 +44,9 @@ _Model = TypeVar("_Model", bound=YamlModel)
 
 
 def read_model(path: Path, model: type[_Model], **defaults: Any) -> tuple[_Model, YamlFile]:
-    """Return the contents of a file and the file itself, which adds lines to messages about further mistakes.
+    """Return the contents of a file and the file itself, whose methods add lines to messages about further mistakes.
 
-    ``defaults`` are used for keys that the file leaves out.
+    ``defaults`` are used for keys that the file leaves out. Raises one ConfigError that lists all mistakes.
     """
     file = read_yaml(path)
     try:
@@ -57,6 +57,8 @@ def read_model(path: Path, model: type[_Model], **defaults: Any) -> tuple[_Model
 
 @dataclass(frozen=True, slots=True)
 class _Context:
+    """What validators can find out about the file that is being read, see :func:`folder_of`."""
+
     folder: Path
 
 

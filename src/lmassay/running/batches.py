@@ -141,7 +141,11 @@ class WorkerModel:
         return tokens
 
     def ask(self, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
-        """Yield (request number, response) for each request, in batches as they are answered."""
+        """Yield (request number, response) for each request, in batches as they are answered.
+
+        If the workers of a batch died, its requests get an error as response. Raises ClusterError if a worker reports
+        an error of the model, or if the workers died in all of the first batches.
+        """
         payload = {
             "version": lmassay.__version__,
             "model": self.description.as_dict(),

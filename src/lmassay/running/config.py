@@ -75,16 +75,25 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = ""
+    """The name of the configuration; by default that of its file."""
     task: str | dict[str, Any]
     model: str | dict[str, Any] | None = None
     seed: int = Field(default=0, ge=0, strict=True)
+    """The seed of bootstrap resamples and sampled answers. It is part of the cache keys, so another seed means new
+    answers."""
     limit: int | None = Field(default=None, ge=1, le=10**15, strict=True)
+    """Only this many examples are used, the first ones; None for all."""
     samples: int = Field(default=1, ge=1, le=1000, strict=True)
+    """How often each example is asked; see :mod:`lmassay.running.sampling`."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The temperature of generated answers; None for that of the task."""
     confidence: float = Field(default=0.95, gt=0, lt=1)
+    """The confidence level of intervals."""
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
+    """The number of bootstrap resamples, for intervals that are computed by bootstrap."""
     budget: BudgetConfig | None = None
     base_dir: Path = Path()
+    """The folder that relative paths start from."""
     unresolved: dict[str, Any] = Field(default={}, exclude=True, repr=False)
     """The run as written in its file, before references such as ``${task.attack.name}`` are replaced. Labels compare
     this form, because an option that refers to another one is not varied independently. It is not stored."""
@@ -123,7 +132,8 @@ def read_config(
 ) -> ConfigFile:
     """Read a configuration file and apply overrides of the form ``key=value``.
 
-    ``warn`` receives a message if an override replaces different values of the entries of a list.
+    ``limit`` replaces the value of the key ``limit``. ``warn`` receives a message if an override replaces different
+    values of the entries of a list.
     """
     path = spelled_on_disk(path)
     file = ConfigFile(path, *read_mapping(path))
@@ -144,7 +154,8 @@ def load_runs(path: Path, overrides: Sequence[str] = (), limit: int | None = Non
 def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name: str = "") -> list[RunConfig]:
     """Return a checked run for every combination of the lists in ``data``.
 
-    Relative paths start at ``base``. All mistakes are reported in one ConfigError, one per line.
+    Relative paths start at ``base``. All mistakes are reported in one ConfigError, one per line; ``locate`` adds file
+    and line to each. ``default_name`` is the name of the runs if ``data`` has no name.
     """
     messages = _top_level_messages(data)
     data = {key: value for key, value in data.items() if key in _KEYS}
@@ -217,7 +228,7 @@ def _top_level_messages(data: Mapping[str, Any]) -> list[str]:
 
 
 Axis = list[tuple[str, Any]]
-"""A key with each of its values."""
+"""The values of one key, each as a pair of key and value."""
 
 
 def _axes(data: Mapping[str, Any], base: Path) -> tuple[list[Axis], list[LmassayError]]:
@@ -280,7 +291,10 @@ def _plugin(kind: str, name: str, base: Path, key: str = "") -> Any:
 def _dict_choices(
     data: dict[str, Any], model: type[BaseModel], path: str, base: Path, skip: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the values of a mapping whose keys are described by a pydantic model."""
+    """Yield every combination of the values of a mapping whose keys are described by a pydantic model.
+
+    The values of the keys in ``skip`` are taken as they are.
+    """
     axes = []
     for key, value in data.items():
         field = model.model_fields.get(key)

@@ -105,9 +105,10 @@ def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
     if sampled is None:
         return CostEstimate(max_requests, unknown="the length of the requests is not known before the run")
     requests, tokens_in, tokens_out = sampled
-    share = max_requests / requests
-    total_in = round(tokens_in * share)
-    total_out = round(tokens_out * share)
+    # From the examples that were read to all examples.
+    factor = max_requests / requests
+    total_in = round(tokens_in * factor)
+    total_out = round(tokens_out * factor)
     if model.prices is None:
         unknown = f"no price for {plan.model_label}; give model.prices"
         return CostEstimate(max_requests, total_in, total_out, unknown=unknown)

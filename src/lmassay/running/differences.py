@@ -17,7 +17,8 @@ KeyPath = tuple[str, ...]
 MAX_VALUE_LENGTH = 40
 # If two long texts have to be distinguished, how many characters before their first difference are shown.
 _CONTEXT_BEFORE_DIFFERENCE = 8
-# These keys give the name of a run, the folder of its configuration and its budget; they do not affect the results.
+# These keys do not affect the results: the name of a run, the folder of its configuration and its budget. The field
+# ``unresolved`` of RunConfig repeats the other keys.
 _NOT_COMPARED = ("name", "base_dir", "budget", "unresolved")
 # The values of these keys are always plug-ins, even where all configurations give only their names.
 _PLUGIN_PATHS = {("task",), ("model",)}
@@ -197,8 +198,9 @@ def short_texts(values: Sequence[Any], max_length: int = MAX_VALUE_LENGTH, *, in
     """Return each value in a few characters. Files are shown by name, long texts are cut; different values get
     different texts.
 
-    Within a list such as ``prompt="two words", k=4``, texts need quotes to show where they end. Without ``in_list``,
-    only an empty text is quoted.
+    A text has at most ``max_length`` characters, plus quotes and a number if it needs them. Within a list such as
+    ``prompt="two words", k=4``, texts need quotes to show where they end. Without ``in_list``, only an empty text is
+    quoted.
 
     >>> short_texts(["data/a.txt", "data/b.txt"])
     ['a.txt', 'b.txt']

@@ -59,6 +59,7 @@ class FinishedJob(Generic[JobType]):
     """A job with what its function returned."""
 
     job: JobType
+    """What the caller passed to :meth:`RunningJobs.submit` to recognise the job."""
     result: Any = None
     gave_up: bool = False
     """Whether the job has no result, because :data:`MAX_WORKER_DEATHS` workers died while they ran it."""
@@ -80,7 +81,7 @@ class RunningJobs(Generic[JobType]):
         return len(self) < self.executor.capacity(resources)
 
     def submit(self, job: JobType, payload: dict[str, Any], resources: Resources) -> None:
-        """Start a job."""
+        """Start a job: the executor calls ``function`` with the payload. ``job`` is returned with the result."""
         self._submit(_Submission(job, payload, resources))
 
     def _submit(self, submission: _Submission[JobType]) -> None:
@@ -88,7 +89,11 @@ class RunningJobs(Generic[JobType]):
         self._submissions[future] = submission
 
     def wait(self) -> Iterator[FinishedJob[JobType]]:
-        """Wait until at least one job is finished, and yield all finished jobs; repeat jobs whose worker died."""
+        """Wait until at least one job is finished, and yield all finished jobs; repeat jobs whose worker died.
+
+        Raises ClusterError if the scheduler has stopped, if a job could not be started, or if its result could not be
+        sent.
+        """
         # Cancelled jobs come last: they raise an error, and the results of the others would be lost.
         for future in sorted(self._wait_for_any(), key=Future.cancelled):
             if future.cancelled():

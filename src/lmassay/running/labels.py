@@ -80,7 +80,9 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
     for numbers in _grouped(plans, _configuration_file):
         members = [plans[number] for number in numbers]
         # The division of a key says which runs have the same value of it. Keys with the same division always change
-        # together: they belong to the items of one list. Division → the path of this list, and its number of values.
+        # together: they belong to the items of one list. For example, ``model.name`` and ``model.prefix`` have the same
+        # division if each model of a list has its own prefix. Division → the path of this list, and its number of
+        # values.
         list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
         for path, values_of_run in _values_by_path(members).items():
             distinct_values: set[str] = set()
@@ -184,7 +186,10 @@ def _labels_of_run(plan: Plan) -> Hashable:
 
 
 def _labels(plans: Sequence[Plan], base_labels: Sequence[str], *, of_model: bool = False) -> list[str]:
-    """Return the base labels, each followed by ``key=value`` for every varied key that the label does not show yet."""
+    """Return the base labels, each followed by ``key=value`` for every varied key that the label does not show yet.
+
+    With ``of_model``, these are labels of models, and only keys of the model count; otherwise, only all other keys.
+    """
     labels = []
     for plan, label, texts in zip(plans, base_labels, _varied_values(plans, base_labels, of_model), strict=True):
         options = ", ".join(_option_texts(texts, plan.config.unresolved, label))

@@ -27,6 +27,8 @@ def model_spec(text: str, base: Path) -> Spec:
     - a user's own class, ``file.py:Name``;
     - a YAML file, or a mapping in braces such as ``{name: openai, base_url: …}``;
     - otherwise, the name of a model on the Hugging Face hub.
+
+    Raises a ConfigError if a text of the last kind is almost the name of a registered model, and so probably misspelt.
     """
     text = paths_spelled_on_disk(text, base)
     if not text.strip():
@@ -60,7 +62,10 @@ def model_spec(text: str, base: Path) -> Spec:
 
 
 def _with_absolute_paths(spec: Any, base: Path, source: str = "") -> Spec:
-    """Return a model's description with absolute paths; relative ones start at ``base``."""
+    """Return a model's description with absolute paths; relative ones start at ``base``.
+
+    ``source`` is the file that has the description, for messages.
+    """
     if isinstance(spec, str):
         return model_spec(spec, base)
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):

@@ -71,7 +71,7 @@ class Plan:
         return list(checked_notes(f"the task {self.task.name}", self.task.facts(), "facts"))
 
     def provenance(self, card: CardPart | None = None) -> Provenance:
-        """Return the provenance of a run that starts now."""
+        """Return the provenance of a run that starts now; ``card`` is the card that the run is a part of, if any."""
         evaluation = self.task.evaluation
         return replace(
             provenance.snapshot(),
@@ -112,14 +112,14 @@ class Plan:
     @property
     def size(self) -> int | None:
         """The number of examples, where each counts as often as it is sampled; None if the task does not know it."""
-        questions = self._questions
-        if questions is None:
+        different_examples = self._different_examples
+        if different_examples is None:
             return None
-        return questions * self.config.samples
+        return different_examples * self.config.samples
 
     @property
-    def _questions(self) -> int | None:
-        """The number of different examples."""
+    def _different_examples(self) -> int | None:
+        """The number of different examples: each counts once, however often it is sampled."""
         size = self.task.size()
         limit = self.config.limit
         if size is None or limit is None:
@@ -134,7 +134,7 @@ class Plan:
         """
         is_about_all_examples = type(self.task).is_about is Task.is_about
         if is_about_all_examples or self.size is None:
-            return self._questions
+            return self._different_examples
         count = 0
         for example in islice(self.task.examples(), self.config.limit):
             if self.task.is_about(metric, example):
@@ -254,9 +254,10 @@ def _depends_on(
 
 
 def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:
-    """Return the digests of the code and files of a user's own task or scorer; its signature may lack them.
+    """Return the digests of the code and files of a user's own task or scorer; empty if there are none.
 
-    A run must not be resumed after the code that scores its examples has changed.
+    The signature that a user's class itself returns may lack them, but a run must not be resumed after the code that
+    scores its examples has changed.
     """
     parts: dict[str, str] = {}
     files = list(inputs.files)

@@ -78,7 +78,7 @@ SERVER = "server"
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
-    """Record a new run and carry it out."""
+    """Record a new run and carry it out. ``sweep`` is the id that the runs of a command share; by default a new one."""
     new_run = _new_run(planned, store, sweep or new_sweep())
     with store.lock(new_run.id):
         store.add_run(new_run)
@@ -88,7 +88,10 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
 def record_waiting_runs(
     planned: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None
 ) -> list[RunRecord]:
-    """Record runs that wait for their turn, so that they can be finished even if this process dies first."""
+    """Record runs that wait for their turn, so that they can be finished even if this process dies first.
+
+    ``sweep`` is the id that the runs of one command share; ``card`` is the card that they are a part of, if any.
+    """
     new_runs = [_new_run(plan, store, sweep, card) for plan in planned]
     store.add_waiting(new_runs)
     records = {record.id: record for record in store.runs()}
@@ -103,7 +106,7 @@ def begin(
     failed: Mapping[str, Response] | None = None,
     executor: Executor | None = None,
 ) -> RunRecord:
-    """Carry out a recorded run, or what is left of it.
+    """Carry out a recorded run, or the unfinished part of one.
 
     ``failed`` are the trainings that have failed, by key; they are not tried again, and count as failed. If an executor
     is given, its workers answer the requests to a model that can be copied to them.
@@ -141,8 +144,8 @@ def _what_scores_depend_on(depends_on: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of a signature that must not change while a run is unfinished.
 
     Three parts may change. Intervals ("ci") are computed at the end of a run. The release of lmassay does not affect
-    scores: if a task changes how it scores, its version changes, which is in the part "task". The server is unknown
-    before the model connects to it, and is compared then.
+    scores: if a task changes how it scores, its version changes, and the part "task" contains this version. The server
+    is unknown before the model connects to it, and is compared then.
     """
     return {name: value for name, value in depends_on.items() if name not in ("ci", "lmassay", SERVER)}
 
@@ -175,7 +178,7 @@ def _carry_out(
     failed: Mapping[str, Response] | None = None,
     executor: Executor | None = None,
 ) -> RunRecord:
-    """Process the open examples of a run, compute its results and set its status."""
+    """Process the open examples of a run, compute its results and set its status; for ``failed`` see :func:`begin`."""
     # Functions and plug-ins may read a key from the environment themselves, and repeat it.
     remember_environment()
     progress_file = ProgressFile(store.folder, run)
@@ -227,9 +230,9 @@ def resume_condition(error: BaseException) -> str:
 
 
 def recompute(record: RunRecord, store: Store) -> None:
-    """Compute the results of a run again from its stored examples, all of which must be there.
+    """Compute the results of a run again from its stored examples; no example is requested or scored.
 
-    Raises StoreError if its inputs have changed.
+    Raises StoreError if the inputs of the run have changed.
     """
     with store.lock(record.id):
         planned = replan(record, store.folder)
@@ -458,7 +461,7 @@ class Worker:
             self.progress(self.done, self.total)
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
-        """Yield the examples in chunks, each example with its position; ids must be unique."""
+        """Yield the examples in chunks, each example with its position. Raises a DataError if two have the same id."""
         size = self.task.chunk
         if self.model is not None:
             size = max(size, self.model.chunk)
@@ -466,8 +469,8 @@ class Worker:
             # Each chunk ends with a wait for the slowest worker, so fewer and larger chunks waste less time.
             size *= min(self.worker_model.workers, _MAX_CHUNK_FACTOR)
         seen_ids: set[str] = set()
-        questions = islice(self.task.examples(), self.config.limit)
-        examples = enumerate(sampled_examples(questions, self.config.samples))
+        originals = islice(self.task.examples(), self.config.limit)
+        examples = enumerate(sampled_examples(originals, self.config.samples))
         while True:
             chunk = list(islice(examples, size))
             if not chunk:
@@ -479,7 +482,10 @@ class Worker:
             yield chunk
 
     def _process(self, examples: Sequence[tuple[int, Example]]) -> None:
-        """Request, score and store a chunk of examples."""
+        """Request, score and store a chunk of examples.
+
+        Raises BudgetReached if the budget is used up, after the examples that could be paid for have been stored.
+        """
         items: list[_Item] = []
         for position, example in examples:
             requests = self._requests(example)
@@ -539,6 +545,7 @@ class Worker:
             open_items = []
             for item, example, extended_example in zip(answered, examples, extended, strict=True):
                 if extended_example is example:
+                    # The task returns an example itself if it has no further requests for it.
                     continue
                 if self.budget_reached is not None:
                     # The budget is used up. An example cannot be scored with only some of its responses.
@@ -766,7 +773,7 @@ class Worker:
         self.store.set_signature(self.run, provenance.signature(depends_on), depends_on)
 
     def _adopt_server(self) -> None:
-        """If all answers came from the cache, record the server that gave them, which an earlier run has recorded."""
+        """If all answers came from the cache, record the server that an earlier run with the same model recorded."""
         record = self.store.run(self.run)
         if self.is_connected or self.model is None or SERVER in record.depends_on:
             return
@@ -790,6 +797,7 @@ class Worker:
         identity = "" if self.model is None else canonical(dict(self.model.identity()))
 
         def add(key: str, request: Train) -> None:
+            """Add the job of a training, after those of the trainings that it depends on."""
             if key in jobs:
                 return
             earlier_keys = []

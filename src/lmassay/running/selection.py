@@ -27,7 +27,7 @@ def select(configs: Sequence[RunConfig], conditions: Sequence[str]) -> list[RunC
     """Return the runs that have one of the wanted values of every key: ``--only data=superglue/rte --only seed=1``.
 
     The end of a key is enough: ``data`` means ``task.data``. The values of a key that is given several times are
-    alternatives.
+    alternatives. Raises a ConfigError if a key is unknown or ambiguous, or if no run matches.
     """
     values_of_key: dict[KeyPath, list[str]] = {}
     texts: dict[KeyPath, str] = {}
@@ -85,7 +85,7 @@ def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
 
 
 def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """Return the paths of all keys in a configuration."""
+    """Return the paths of all keys in a configuration, or in a part of it whose own path is ``above``."""
     paths: list[KeyPath] = []
     for key, inner in value.items():
         path = (*above, str(key))
@@ -115,7 +115,7 @@ def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool
 
 
 def _is_same_number(value: Any, text: str) -> bool:
-    """Return whether a text is another way to write a number: `1e-5` for 1.0e-5, which YAML reads as a text."""
+    """Return whether a text is another way to write a number, such as `1e-5`, which YAML reads as a text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     try:

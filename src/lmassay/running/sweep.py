@@ -35,7 +35,10 @@ class PrefetchedTrainings:
 
 
 def record_runs(plans: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None) -> list[SweepRun]:
-    """Record every run of a command, so that a command that is killed can be finished from the store alone."""
+    """Record every run of a command, so that a command that is killed can be finished from the store alone.
+
+    ``sweep`` and ``card`` are those of :func:`lmassay.running.runner.record_waiting_runs`.
+    """
     records = record_waiting_runs(plans, store, sweep, card)
     return [SweepRun(plan, record) for plan, record in zip(plans, records, strict=True)]
 

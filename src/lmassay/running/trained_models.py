@@ -20,7 +20,7 @@ _DIGITS_IN_NAME = 16
 
 
 def model_folder(results: Path, training: str) -> Path:
-    """The folder for the model of a training, which is given by its digest."""
+    """The folder for the model of a training; ``training`` is the digest of the training."""
     return results.absolute() / KEPT_MODELS / training[:_DIGITS_IN_NAME]
 
 
@@ -33,7 +33,7 @@ def write_list(results: Path, run: str, folders: Mapping[str, Sequence[str]]) ->
 def read_list(results: Path, run: str) -> dict[str, list[Path]]:
     """The model folders of each example of a run; empty if the run keeps no models.
 
-    A folder that is listed may have been deleted since.
+    A folder that is listed may have been deleted since. Raises a StoreError if the list cannot be read.
     """
     file = list_file(results, run)
     if not file.is_file():

@@ -29,7 +29,7 @@ _DROPPED_OUTCOME = Response(TrainingOutcome({}))
 OnProgress = Callable[[float], None]
 """A function that a trainer calls from time to time with the share that is done, from 0 to 1.
 
-It raises an error if the training was cancelled, which ends the training.
+It raises an error if the training was cancelled. The trainer must not catch this error, so that the training ends.
 """
 
 
@@ -214,7 +214,7 @@ def _first_failure(keys: Sequence[str], responses: Mapping[str, Response]) -> Re
 
 
 def _response(finished: FinishedJob[TrainingJob]) -> Response:
-    """Return the response to a finished training job, which may be an error."""
+    """Return the response to a finished training job; the response may be an error."""
     if finished.gave_up:
         return Response(
             error=f"the process that ran this training died {MAX_WORKER_DEATHS} times; was it out of memory?"

@@ -2,10 +2,10 @@
 
 The surprisal of a token is its negative log-probability. Words are separated by white space, and the surprisal of a
 word is the sum over its tokens. Tokenizers such as GPT-2's put the space at the beginning of the *next* token, so the
-sum lacks the probability that the word ends, and includes that of the previous word ending. The beginning-of-word
-correction moves that probability to where it belongs (Pimentel and Meister 2024, "How to Compute the Probability of a
-Word"; Oh and Schuler 2024, "Leading Whitespaces of Language Models' Subword Vocabulary Pose a Confound for Calculating
-Word Probabilities").
+sum lacks the probability that the word ends, and includes the probability that the previous word ends. The
+beginning-of-word correction moves each of these to the word it belongs to (Pimentel and Meister 2024, "How to Compute
+the Probability of a Word"; Oh and Schuler 2024, "Leading Whitespaces of Language Models' Subword Vocabulary Pose a
+Confound for Calculating Word Probabilities").
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Surprisal:
 
     text: str
     start: int
-    """Where it begins in its text."""
+    """Where it begins in its text, in characters."""
     end: int
     value: float | None
     """The surprisal. It is None if nothing precedes the first token of a text, or if a word has no token of its own."""
@@ -49,7 +49,9 @@ class TextSurprisal:
 
     text: str
     units: tuple[Surprisal, ...]
+    """Empty if the model could not read the text, or if the text has no words."""
     reason: str = ""
+    """Why the model could not read the text; empty if it could."""
 
     def __iter__(self) -> Iterator[Surprisal]:
         return iter(self.units)
@@ -65,16 +67,16 @@ def surprisal(
     unit: Unit = "bits",
     correction: Correction = "space",
 ) -> list[TextSurprisal]:
-    """Return the surprisal of every word, or token, of every text.
+    """Return the surprisal of every word or token (``per``) of every text, in bits or nats (``unit``).
 
     ``model`` is a local model, written as for ``lmassay card``: a folder, a GGUF file, a hub name or ``smollm2``.
     Causal models predict a token from the text before it. Masked models predict it from both sides
     (pseudo-log-likelihood).
 
     ``correction`` is how words are corrected for the space that belongs to the next token. With ``space``, tokens that
-    begin with a space end a word, as in minicons. With ``space+end``, the end of the text does so as well, as in
-    Pimentel and Meister's code. ``none`` is the plain sum over tokens. Single tokens, masked models and tokenizers
-    that do not mark spaces are never corrected.
+    begin with a space end a word, as in the Python package minicons. With ``space+end``, the end of the text does so
+    as well, as in Pimentel and Meister's code. ``none`` is the plain sum over tokens. The surprisal of single tokens,
+    and that of words from masked models or from tokenizers that do not mark spaces, is never corrected.
 
     >>> words = lmassay.surprisal("smollm2", ["The keys are here."])[0]  # doctest: +SKIP
     >>> [(word.text, round(word.value, 1)) for word in words]  # doctest: +SKIP

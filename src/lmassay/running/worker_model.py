@@ -103,8 +103,8 @@ def check_version(run_version: str) -> None:
 def model_of_run(description: Mapping[str, Any], identity: str) -> Model:
     """Return the model of a description, after checking that it is the same as the model of the run.
 
-    ``identity`` is the identity of the run's model as JSON, which is part of the cache key. A worker that has other
-    weights or another device would return results that are then stored under the wrong key.
+    ``identity`` is the identity of the run's model as JSON. It determines the cache keys, so the results of a worker
+    with other weights or another device would be stored under the wrong keys.
     """
     model = as_model(model_of(description), description["spec"])
     if canonical(dict(model.identity())) != identity:

@@ -17,6 +17,7 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 # The largest value that glibc accepts; blocks above it are always returned to the system.
 _MAX_MMAP_THRESHOLD = 32 * 1024 * 1024
+# How much freed memory is kept, in bytes.
 _KEPT_BYTES = 512 * 1024 * 1024
 # Dask's names for its statistical profiler and its clock among the periodic callbacks of a worker.
 _PROFILER = "profile"
@@ -38,8 +39,9 @@ def undisturbed_job() -> Iterator[Callable[[], None]]:
     Models, and the state of random number generators, belong to the whole process, so two jobs in threads of one
     process would influence each other.
 
-    Yields a function that a job calls from time to time. It raises :class:`JobCancelled` if the run was stopped or its
-    process died. Dask cannot interrupt a job, so others who share the cluster would wait until it ends by itself.
+    Yields a function that a job calls from time to time. On a Dask worker, it raises :class:`JobCancelled` if the run
+    was stopped or the process of the run died. Dask cannot interrupt a job, so without this check, others who share the
+    cluster would wait until the job ends by itself.
     """
     _keep_freed_memory()
     worker = _dask_worker()
@@ -69,7 +71,7 @@ def _less_observed(worker: Any) -> Iterator[None]:
 
     The profiler examines the whole call stack every 10 milliseconds, and Python code cannot run meanwhile. The deep
     stacks of neural networks took about a tenth of a worker's time. The clock measures every 20 milliseconds whether
-    the event loop is on time, which takes a hundredth.
+    the event loop is on time; this took about a hundredth.
     """
     if worker is None:
         yield

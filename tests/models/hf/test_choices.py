@@ -19,11 +19,11 @@ from tests.tiny_models import SENTENCES, TEMPLATE, save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("transformers", reason="the hf extra is not installed")
-    global torch, AutoModelForCausalLM, AutoTokenizer, _weights
+    global torch, AutoModelForCausalLM, AutoTokenizer, _choice_logprobs
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from lmassay.models.hf.choices import _weights
+    from lmassay.models.hf.choices import _choice_logprobs
 
 
 LETTERS = ("A", "S", "T")
@@ -100,8 +100,8 @@ def test_a_prompt_keeps_its_tokens_where_a_choice_could_melt_into_them(folder_of
 def test_where_one_choice_begins_another_the_longer_one_is_not_counted_twice():
     spellings = [((1,),), ((1, 2),), ((1, 2, 3), (4,))]
     logprobs = {(1,): math.log(0.5), (1, 2): math.log(0.4), (1, 2, 3): math.log(0.1), (4,): math.log(0.05)}
-    assert [math.exp(weight) for weight in _weights(spellings, logprobs)] == pytest.approx([0.1, 0.3, 0.15])
-    certain = _weights([((1,),), ((1, 2),)], {(1,): -3.0, (1, 2): -3.0})
+    assert [math.exp(weight) for weight in _choice_logprobs(spellings, logprobs)] == pytest.approx([0.1, 0.3, 0.15])
+    certain = _choice_logprobs([((1,),), ((1, 2),)], {(1,): -3.0, (1, 2): -3.0})
     assert certain[1] == pytest.approx(-3.0)
     assert certain[0] < -1e6
 
@@ -112,7 +112,7 @@ def test_draws_follow_the_probabilities_of_the_choices_and_depend_on_nothing_els
     question = chooser._question(Generate("The author:", choices=LETTERS))
     texts = [((*question.prompt, *way), len(question.prompt)) for way in question.distinct_spellings]
     logprobs = {question.distinct_spellings[i]: float(v.sum()) for i, v in local._engine._causal.score(texts)}
-    weights = torch.tensor(_weights(question.spellings, logprobs))
+    weights = torch.tensor(_choice_logprobs(question.spellings, logprobs))
     for temperature in (1.0, 2.5):
         drawn = [Generate("The author:", choices=LETTERS, temperature=temperature, draw=str(i)) for i in range(600)]
         drawn_texts = [response.text for response in answers(local, drawn)]

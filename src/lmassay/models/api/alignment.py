@@ -41,8 +41,9 @@ class UnclearBoundaryError(ModelError):
 def continuation_start(prompt: str, token_texts: Sequence[str | None], context_length: int) -> int:
     """The index of the first token that reaches into the text after the first ``context_length`` characters.
 
-    The text of the first token may be None: some servers do not name a token that has no probability. Raises a
-    ModelError if the tokens are not those of the prompt, or if they do not determine the index.
+    The number of tokens if no token does. The text of the first token may be None: some servers do not name a token
+    that has no probability. Raises a ModelError if the tokens are not those of the prompt, or if the last one has an
+    empty text; an UnclearBoundaryError if they do not determine the index.
 
     >>> continuation_start("The keys are", ["The", " keys", " are"], len("The keys"))
     2
@@ -114,7 +115,10 @@ class _Alignment:
         return ends
 
     def _ends(self, position: _Position, text: str | None, *, is_first: bool) -> Iterator[_Position]:
-        """The positions at which a token may end that begins at ``position``."""
+        """The positions at which a token that begins at ``position`` may end.
+
+        Only the first token (``is_first``) may be a special token, or have no known text.
+        """
         if text is None:
             if is_first:
                 for end in range(min(len(self._prompt), _MAX_FIRST_TOKEN_LENGTH) + 1):

@@ -20,8 +20,8 @@ _STOP_TIMEOUT = 10
 class ResultQueue(Generic[T]):
     """Carries results from the event loop to the thread that consumes them.
 
-    The work sets ``taken``. It is called in the event loop when the consumer has finished with a result, that is when
-    it asks for the next one.
+    The work may set ``taken`` to a callback. It is called in the event loop with each result that the consumer has
+    finished with, that is, when the consumer asks for the next result.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ResultQueue(Generic[T]):
 
 
 def _ignore(item: Any) -> None:
-    """The callback of work that does not need to know when a result was taken."""
+    """The default callback, for work that does not need to know when a result was taken."""
 
 
 Work = Callable[[ResultQueue[T]], Coroutine[Any, Any, None]]

@@ -96,7 +96,7 @@ class ApiModel(Model):
         "parameters": "any other parameters that the server understands",
         "prices": "USD per million tokens, {input: …, output: …}; without them, the cost is unknown",
         "token_parameter": "the parameter for the maximum length of an answer; some models reject the usual one",
-        "temperature": "omit does not send the temperature, for models that reject it",
+        "temperature": "send: requests contain the temperature; omit: they do not, for models that reject it",
         "constrain": "how the server restricts answers to given choices; none if it cannot",
         "batch": "send the requests in batches, at half the price; answers may take a day",
         "poll": "seconds between two checks whether a batch is done",

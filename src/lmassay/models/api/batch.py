@@ -55,7 +55,7 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchIntent:
-    """A batch that is about to be created. Its record shows, after a crash, that the provider may have accepted it."""
+    """A batch that is about to be created. After a crash, its record shows that the provider may have created it."""
 
     mark: str
     """Identifies the batch at the provider, see :meth:`BatchService.mark`; may be empty."""
@@ -158,7 +158,10 @@ class Ledger:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Read the record of a batch; empty if it cannot be parsed or no longer exists."""
+    """Read the record of a batch; empty if it cannot be parsed or no longer exists.
+
+    Raises a FatalModelError if the file exists but cannot be opened: its batch may have been paid for.
+    """
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -200,12 +203,14 @@ class BatchOptions:
     policy: RequestPolicy
     ledger: Ledger
     identity: Mapping[str, object]
+    """The identity of the model, which is part of the ids of requests."""
     poll: float
     """Seconds between two requests for the status of a batch."""
     batch_size: int
     """The maximum number of requests per batch; 0 means as many as the provider accepts."""
     budget: Budget | None = None
     prices: Prices | None = None
+    """Prices in a batch; without them, only a limit in tokens can be checked in advance."""
 
 
 def answers_by_batch(
@@ -215,6 +220,9 @@ def answers_by_batch(
 
     An earlier attempt at the same requests may have ended before its batches did. The answers of those batches are used
     instead of sending their requests again, so that no request is paid for twice.
+
+    Raises BudgetReached, after all other answers, if the budget does not allow all requests; a FatalModelError if the
+    provider refuses a call, or if it is unknown whether it has created a batch.
     """
 
     async def work(results: ResultQueue[IndexedResponse]) -> None:
@@ -252,6 +260,7 @@ class _BatchRun:
         remaining = [custom_id for custom_id in self._index_of if custom_id not in submitted_earlier]
         awaited = submitted_earlier & self._index_of.keys()
         affordable = self._count_affordable(remaining, awaited)
+        # Requests that the budget does not allow get no answer that the consumer could take.
         self._untaken -= set(remaining[affordable:])
         try:
             if affordable:
@@ -269,7 +278,8 @@ class _BatchRun:
             assert self._options.budget is not None
             message = f"the budget does not allow another batch: {self._options.budget.describe()} already spent"
             if awaited:
-                # Now that their responses are known, they usually cost less.
+                # The budget was checked before the responses to `awaited` arrived. These are usually shorter, so
+                # another attempt may be able to afford more.
                 message += " (batches that were still open counted with the longest possible responses)"
             raise BudgetReached(message)
 
@@ -288,6 +298,7 @@ class _BatchRun:
             else:
                 entries.append(entry)
         for intent in ledger.intents_with(self._index_of):
+            # If a process ended after it recorded the open batch and before it deleted the intent, both records exist.
             is_open = any(set(intent.requests) <= set(entry.requests) for entry in entries)
             if not is_open:
                 created = await self._created_by(intent)
@@ -454,6 +465,7 @@ class _BatchRun:
                 raise _MaybeCreatedError(failure.message)
             if pause is None:
                 raise FatalModelError(with_tries(failure, tries))
+            # The pause may be 0. A second is short for a batch; `poll` is shorter only if the user wants that.
             await asyncio.sleep(max(pause, min(self._options.poll, 1.0)))
 
     def _count_affordable(self, ids: Sequence[str], awaited: Collection[str]) -> int:
@@ -514,7 +526,8 @@ class _GoneError(FatalModelError):
 def _was_surely_rejected(failure: Failure) -> bool:
     """Whether the provider certainly did not accept a call.
 
-    After a time-out or a server error (5xx), it may have accepted it, unless it said that it is too busy (503, 529).
+    After a time-out or a server error (5xx), it may have accepted the call, unless it said that it is too busy (503,
+    529).
     """
     if failure.busy or failure.unreachable:
         return True

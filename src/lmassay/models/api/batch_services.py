@@ -29,7 +29,8 @@ class BatchStatus:
 
     ended: bool
     reason: str = ""
-    """Why some of its requests may have no answer; empty if the batch was completed."""
+    """Why some of its requests may have no answer; empty if the batch was completed, or if the provider gives no
+    reason."""
     files: tuple[str, ...] = ()
     """The paths of the files with its results, below the address of the server."""
 
@@ -58,10 +59,13 @@ class BatchService(Protocol):
         """A text by which :meth:`find` recognises a batch whose id never arrived; empty if there is none."""
 
     async def find(self, client: Client, mark: str) -> str | None:
-        """The id of the batch with this mark; None if there is none. Raises a ModelError if that is unknown."""
+        """The id of the batch with this mark; None if there is none.
+
+        Raises a ModelError if it cannot be found out whether there is such a batch.
+        """
 
     async def state(self, client: Client, batch: str) -> BatchStatus:
-        """Whether a batch has ended."""
+        """The status of a batch: whether it has ended and, if it has, where its results are."""
 
     def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
         """The results in one file, as pairs (custom id, result)."""
@@ -71,6 +75,7 @@ class OpenAIBatches:
     """OpenAI's batch API.
 
     A file of requests is uploaded, and a batch is created for it. The results are a file of answers and one of errors.
+    ``path`` is the path to which the same requests would be posted one by one, such as ``/chat/completions``.
     """
 
     max_requests: ClassVar[int] = 50_000
@@ -110,6 +115,7 @@ class OpenAIBatches:
             if not rows or not isinstance(rows[-1].get("id"), str):
                 break
             after = f"&after={quote(rows[-1]['id'], safe='')}"
+        # Also if the list has more than _MAX_PAGES pages: the batch may be on a page that was not read.
         raise ModelError("the provider's list of batches cannot be read")
 
     async def state(self, client: Client, batch: str) -> BatchStatus:
@@ -135,8 +141,9 @@ class OpenAIBatches:
             if status == 200:
                 yield custom_id, response.get("body")
             else:
-                known_status = status if isinstance(status, int) else 0
-                yield custom_id, failure_of_status(known_status, {}, _as_ascii_json(response.get("body")))
+                # 0 stands for a missing status.
+                http_status = status if isinstance(status, int) else 0
+                yield custom_id, failure_of_status(http_status, {}, _as_ascii_json(response.get("body")))
 
 
 class ClaudeBatches:
@@ -166,7 +173,8 @@ class ClaudeBatches:
         row = _json_object(await client.get(path))
         if row.get("processing_status") != "ended":
             return BatchStatus(ended=False)
-        # The response also has the address of the results, but the key is sent to the configured server only.
+        # The response also has the address of the results. It is not used: requests carry the API key, which must be
+        # sent to the configured server only.
         return BatchStatus(ended=True, files=(f"{path}/results",))
 
     def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
@@ -180,7 +188,8 @@ class ClaudeBatches:
             if kind == "succeeded":
                 yield custom_id, result.get("message")
             elif kind == "errored":
-                # The error comes without an HTTP status. As a 400, its text is searched for filters and long prompts.
+                # The error comes without an HTTP status. It is treated like a 400, so that a refusal by a content
+                # filter and a prompt that is too long are recognised by their text.
                 yield custom_id, failure_of_status(400, {}, _as_ascii_json(result.get("error")))
             else:
                 yield custom_id, Failure(f"in the batch: {kind or 'no result'}")
@@ -210,7 +219,8 @@ def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
     for line in raw.splitlines():
         if not line.strip():
             continue
-        # A line that cannot be read must not lose the lines after it; its request is reported as unanswered.
+        # A line that cannot be read is skipped, so that the lines after it are still read; its request is reported as
+        # unanswered.
         with suppress(ModelError):
             yield _json_object(line)
 

@@ -55,7 +55,9 @@ class NextTokens:
 
     by_id: Mapping[int, float]
     tokens_in: int | None
+    """How many tokens the server read; None if it does not say."""
     tokens_out: int | None
+    """How many tokens the server generated; None if it does not say."""
 
 
 def max_logprobs_allowed(message: str) -> int | None:
@@ -89,7 +91,11 @@ class CompletionsBlanks(CompletionsScorer):
         self._spellings_lock = asyncio.Lock()
 
     async def slot(self, request: Slot) -> Response:
-        """The log-probabilities of words in a blank."""
+        """The log-probabilities of words in a blank.
+
+        Raises a ModelError if the blank is inside a word, and a FatalModelError if the request needs ranks but the
+        server does not return its whole vocabulary.
+        """
         started = time.monotonic()
         # The space before the blank belongs to the word.
         text = request.left.rstrip(" ")
@@ -189,8 +195,8 @@ class CompletionsBlanks(CompletionsScorer):
         row_of_token: dict[int, int] = {}
         for row, token in enumerate(next_tokens.by_id):
             row_of_token[token] = row
-        # -1 stands for a word that is not a single token of this model: it has no probability at the blank, as with
-        # local models.
+        # -1 stands for a word that is not a single token of this model. As for local models, such a word has no
+        # probability at the blank.
         rows = np.full(len(request.candidates), -1, dtype=np.int64)
         spellings = await self._spell(request.candidates, is_first_word)
         for index, tokens in enumerate(spellings):
@@ -253,7 +259,7 @@ class CompletionsBlanks(CompletionsScorer):
 
 
 def _split(tokens: Sequence[int], separator: Sequence[int]) -> list[tuple[int, ...]]:
-    """The tokens before each separator; none if a part is empty or the tokens do not end with a separator.
+    """The tokens before each separator; an empty list if a part is empty or the tokens do not end with a separator.
 
     >>> _split([1, 9, 2, 3, 9], [9])
     [(1,), (2, 3)]

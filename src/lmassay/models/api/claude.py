@@ -12,7 +12,7 @@ from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.models.api.dialects import ClaudeDialect, Temperature
 
 ANTHROPIC_URL = "https://api.anthropic.com"
-# Environment variables, in the order in which they are tried. The second is that of KoBBQ's own programs.
+# Environment variables, in the order in which they are tried. The programs of KoBBQ, a benchmark, read the second one.
 _KEYS = ("ANTHROPIC_API_KEY", "CLAUDE")
 # The version of the Messages API, which Anthropic requires with every request.
 _VERSION = "2023-06-01"

@@ -76,7 +76,8 @@ class ApiKey:
     def value(self) -> str:
         """The key, or an empty string if no variable is set.
 
-        From now on, the key is redacted in everything that lmassay stores or shows.
+        From now on, the key is redacted in everything that lmassay stores or shows. Raises a ConfigError if it contains
+        characters that no key has.
         """
         name, value = first_set(self.variables)
         if not value:
@@ -126,7 +127,7 @@ class Client:
         return Client(self._http, endpoint)
 
     async def post(self, path: str, content: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """Post a JSON document and return the body of the response."""
+        """Post a JSON document, with further ``headers``, and return the body of the response."""
         all_headers = {"Content-Type": "application/json"}
         all_headers.update(headers or {})
         response = await self._http.post(self._address(path), content=content, headers=all_headers)
@@ -158,7 +159,10 @@ def _body_of(response: httpx2.Response) -> bytes:
 
 @asynccontextmanager
 async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: int = MAX_BODY) -> AsyncIterator[Client]:
-    """A client whose connections stay open for as long as the block lasts."""
+    """A client whose connections stay open for as long as the ``with`` block lasts.
+
+    ``max_body`` is the largest response that it accepts, in bytes.
+    """
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
     # A proxy named in the environment is for the outside world, not for a server on this machine.
     trust_env = not is_loopback(endpoint.url)
@@ -213,7 +217,10 @@ def _default_context(trust_env: bool, folder: str) -> ssl.SSLContext:
 
 
 class _BoundedClient(httpx2.AsyncClient):
-    """Reads whole bodies, but never more than ``max_body`` bytes after decompression."""
+    """Reads whole bodies, but never more than ``max_body`` bytes after decompression.
+
+    Raises a ModelError for a larger body, and a FatalModelError if an http:// address belongs to a port for TLS.
+    """
 
     def __init__(self, max_body: int, **options: Any) -> None:
         super().__init__(**options)
@@ -263,7 +270,10 @@ class _BoundedClient(httpx2.AsyncClient):
 
 
 def _speaks_tls(url: httpx2.URL) -> bool:
-    """Whether an unencrypted request was sent to a port for TLS: servers just close the connection there."""
+    """Whether the server speaks TLS at the port of an http:// address.
+
+    Many servers just close the connection if an unencrypted request arrives at such a port.
+    """
     if url.scheme != "http":
         return False
     # Nothing is sent over this connection, so the server's certificate need not be checked.
@@ -307,7 +317,10 @@ def _unchanged(piece: bytes, room: int) -> bytes:
 
 
 def checked_host(base_url: str, option: str = "base_url") -> str:
-    """The host of an address. Raises a ConfigError that names ``option``, the model's option, if it cannot be used."""
+    """The host of an address. Raises a ConfigError if the address cannot be used.
+
+    ``option`` is the model's option that sets the address; the message names it.
+    """
     try:
         parts = urlsplit(base_url)
         host = parts.hostname or ""

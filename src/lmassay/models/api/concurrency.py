@@ -128,7 +128,7 @@ class Limiter:
         self._fast_growth_until = float(concurrency)
         self._in_flight = 0
         self._sent = 0
-        # The latest ticket at the time when the threshold was last lowered.
+        # The latest ticket at the time when `_fast_growth_until` was last lowered.
         self._threshold_ticket = 0
         self._rejected_in_a_row = 0
         self._asked_to_wait_until = -math.inf
@@ -189,8 +189,8 @@ class Limiter:
             self._probing = True
         self._in_flight -= 1
         if ticket > self._threshold_ticket:
-            # The first rejection since the threshold was lowered. Requests that were already in flight then may be
-            # rejected for the same reason, so they do not lower it again.
+            # This request was sent after `_fast_growth_until` was last lowered. Requests that were already in flight at
+            # that time may be rejected for the same reason, so they do not lower it again.
             self._fast_growth_until = self._limit / 2
             self._threshold_ticket = self._sent
         self._limit = max(1.0, self._limit - 1)
@@ -220,8 +220,8 @@ def answers_as_they_arrive(
 
     One request is sent first, so that a wrong key or address fails at the first call. At most ``concurrency`` requests
     are in flight, or answered but not yet taken by the consumer: a crash can lose only the answers to these. A request
-    that has to wait does not keep others from being sent. If the work ends early, the answers to requests in flight are
-    still yielded.
+    that has to wait does not keep others from being sent. If the budget or a fatal error ends the work early, the
+    answers to requests in flight are still yielded before the error is raised.
     """
 
     async def work(results: ResultQueue[IndexedResponse]) -> None:
@@ -236,6 +236,7 @@ class _Job:
     """A request that is not answered yet. Jobs that wait are sorted by the time at which they are due."""
 
     due: float
+    """When it may be sent, by the clock of the event loop; 0 for a request that was not tried yet."""
     index: int
     request: Request = field(compare=False)
     tries: int = field(default=0, compare=False)
@@ -461,6 +462,7 @@ class _Executor:
             job.probe_tries += 1
         job.busy_since = min(job.busy_since, now)
         busy_for = now - job.busy_since
+        # A probe tests the server, not this request, so it does not count towards the request's limit.
         return self._policy.pause(failure, job.tries, uncounted=job.probe_tries, busy_for=busy_for)
 
     def _answer(self, job: _Job, response: Response) -> None:

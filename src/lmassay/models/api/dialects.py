@@ -1,6 +1,6 @@
 """Write a request as JSON and read the answer from JSON, in OpenAI's protocol and in Anthropic's.
 
-This includes the parameter that restricts an answer to given choices, which differs between servers.
+The parameter that restricts an answer to given choices differs between servers; it is written here, too.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenAIDialect:
-    """The format of OpenAI's chat completions, or of its older completions."""
+    """The format of OpenAI's chat completions, or of its older completions.
+
+    The fields are the options of the same names of :class:`lmassay.models.api.openai_models.OpenAICompatible`.
+    """
 
     model: str
     api: Literal["chat", "completions"] = "chat"
@@ -136,7 +139,8 @@ class OpenAIDialect:
         body: dict[str, Any] = {}
         if self.api == "completions":
             prompt = request.prompt or "\n".join(content for _, content in request.messages)
-            # Nothing is put between the two: if a line break is needed, the user's system text ends with it.
+            # Nothing is put between the system text and the prompt: if a line break is needed, the user writes it at
+            # the end of the system text.
             body["prompt"] = f"{self.system}{prompt}"
         else:
             turns = request.messages or (("user", request.prompt),)
@@ -180,7 +184,7 @@ class OpenAIDialect:
 
 @dataclass(frozen=True, slots=True)
 class ClaudeDialect:
-    """The format of Anthropic's Messages API."""
+    """The format of Anthropic's Messages API; the fields are the model's options of the same names."""
 
     model: str
     system: str = ""
@@ -385,7 +389,7 @@ def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
 
 
 def unwrapped(constrain: Constrain, text: str) -> str:
-    """The choice itself, if the server puts a JSON object around it."""
+    """The choice without the JSON object that the server puts around it; any other text as it is."""
     if constrain != "json_schema":
         return text
     try:

@@ -63,8 +63,9 @@ _NEEDS_TLS = ("plain http request was sent to https port", "http request to an h
 
 # How many bytes of a body are searched for the phrases above.
 _SEARCHED_BYTES = 20_000
-# An excerpt of a body has at most this many characters, and is cut from this many words, in which keys were redacted.
+# The maximum length of an excerpt of a body, in characters.
 _EXCERPT_LENGTH = 200
+# Secrets are redacted before the excerpt is cut, but only in this many words, because redaction takes time.
 _REDACTED_WORDS = 2_000
 
 
@@ -339,7 +340,11 @@ def _remedy(body: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """The wait in seconds that a server asks for; it may be given in seconds, in milliseconds or as a date."""
+    """The wait in seconds that a server asks for in its headers; None if it asks for none.
+
+    A header may give it in seconds, in milliseconds or as a date. ``now`` is the time to which a date is compared, in
+    seconds since 1970; by default the current time.
+    """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             wait = float(headers[name]) * unit

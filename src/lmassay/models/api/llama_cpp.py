@@ -67,10 +67,11 @@ class TokenizedText:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The log-probabilities of all tokens of the vocabulary at one position."""
+    """The log-probabilities of all tokens of the vocabulary at one position, the most probable token first."""
 
     ids: tuple[int, ...]
     pieces: tuple[bytes, ...]
+    """The bytes of each token."""
     logprobs: tuple[float, ...]
 
     @cached_property
@@ -193,7 +194,11 @@ class LlamaCppScorer:
         return RenderedPrompt(data["prompt"], templated=True)
 
     async def tokenize(self, text: str, *, add_special: bool = False) -> TokenizedText:
-        """The server's tokens of a text. Raises a ModelError if they do not spell it."""
+        """The server's tokens of a text. Raises a ModelError if they do not spell it.
+
+        With ``add_special``, they include the special tokens that the server adds. It is then not checked what they
+        spell, and the result has no ``ends``.
+        """
         if not text:
             return TokenizedText((), ())
         body = {"content": text, "add_special": add_special, "parse_special": True, "with_pieces": True}
@@ -211,7 +216,7 @@ class LlamaCppScorer:
             return TokenizedText(tuple(ids), ())
         spelled = b"".join(pieces)
         text_bytes = text.encode("utf-8", "surrogatepass")
-        # SentencePiece puts a space before a text, which is not part of it.
+        # SentencePiece puts a space before a text; the space is not part of the text.
         surplus = 1 if spelled == b" " + text_bytes else 0
         if spelled[surplus:] != text_bytes:
             raise ModelError(f"the server's tokens do not spell the text {excerpt(text, 40)!r}")
@@ -236,7 +241,7 @@ class LlamaCppScorer:
         return checked_logprob(entry.get("logprob"))
 
     async def distribution(self, context: Tokens) -> Distribution:
-        """The log-probabilities of all tokens after a context."""
+        """The log-probabilities of all tokens after a context. Raises a ModelError if some tokens are missing."""
         if self._harmless_token is None:
             harmless = await self.tokenize(" the")
             self._harmless_token = harmless.ids[-1]
@@ -260,7 +265,10 @@ class LlamaCppScorer:
         return Distribution(tuple(ids), tuple(pieces), tuple(logprobs))
 
     async def _sample(self, context: Tokens, token: int, n_probs: int) -> dict[str, Any] | None:
-        """Let the server sample a given token; its entry in the response, or None if the response has none."""
+        """Let the server sample a given token; its entry in the response, or None if the response has none.
+
+        Raises a ModelError if the server cut the context or sampled another token.
+        """
         body = {
             "prompt": list(context),
             "n_predict": 1,

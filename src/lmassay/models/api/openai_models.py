@@ -18,7 +18,7 @@ from lmassay.models.api.scoring import Probabilities, ServerSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
 CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
-# Environment variables, in the order in which they are tried. The second names are those of KoBBQ's own programs.
+# Environment variables, in the order in which they are tried. The programs of KoBBQ, a benchmark, read the second ones.
 _OPENAI_KEYS = ("OPENAI_API_KEY", "OPENAI")
 _ORGANIZATIONS = ("OPENAI_ORG_ID", "OPENAI_ORG")
 _PROJECTS = ("OPENAI_PROJECT_ID",)
@@ -47,8 +47,11 @@ class OpenAICompatible(ScoringModel):
     option_help: ClassVar[Mapping[str, str]] = {
         "api": "chat uses /chat/completions; completions uses the older /completions",
         "organization_env": "the environment variable with the organization",
-        "probabilities": "how the server returns log-probabilities; none if it does not",
-        "prefix": "the token before a text whose probability is computed: auto, none, or a token of the model",
+        "probabilities": "how the server returns log-probabilities; auto tries each method; none if it returns none",
+        "prefix": (
+            "the token before a text whose probability is computed: none, a token of the model, or auto: what the "
+            "server adds or, if it adds nothing and the text has no context, a separator such as <|endoftext|>"
+        ),
     }
     config_example = "model: {name: openai, model: gpt-4o-mini, prices: {input: 0.15, output: 0.6}, concurrency: 16}"
 

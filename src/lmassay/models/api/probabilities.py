@@ -26,7 +26,7 @@ class ScoringModel(ApiModel):
     """Adds ``logprobs`` and ``slot`` to a model behind an API.
 
     ``can`` contains them unless the user's option ``probabilities`` is ``none``. Before the first request, the probe
-    tests whether the server really returns them; if it does not, the run is refused.
+    tests whether the server really returns log-probabilities; if it does not, the run is refused.
     """
 
     # Servers have causal models, which read from left to right.
@@ -54,7 +54,8 @@ class ScoringModel(ApiModel):
 
     def identity(self) -> Mapping[str, Any]:
         identity = dict(super().identity())
-        # Options at their defaults are left out, so that cached answers to other requests stay valid.
+        # Options at their defaults are left out: a model that does not use them keeps its identity, which is part of
+        # the keys of its cached answers.
         if self._probabilities != "none":
             identity["probabilities"] = self._probabilities
             if self._settings.prefix != "auto":
@@ -76,7 +77,8 @@ class ScoringModel(ApiModel):
         """The largest number of calls to the server that a request may need.
 
         A blank needs one text per word, unless the server returns the probabilities of its whole vocabulary; this is
-        known only after the probe.
+        known only after the probe. Not included are the calls that llama.cpp needs for each token of a text or of a
+        word of several tokens: the number of tokens is not known here.
         """
         if not isinstance(request, Slot):
             return 1
@@ -89,7 +91,10 @@ class ScoringModel(ApiModel):
     # --- the server ---------------------------------------------------------------------------------------------------
 
     def connect(self, needs: Set[str]) -> ConnectionReport | None:
-        """Probe the server if the task needs probabilities."""
+        """Probe the server if the task needs probabilities. Returns None if it does not.
+
+        Raises a FatalModelError if the server does not return them, and BudgetReached if the budget is used up.
+        """
         if self._probabilities == "none" or not needs & _SCORED:
             return None
         if self._budget is not None and not self._budget.allows(0):

@@ -46,8 +46,8 @@ _CONTEXTS = ("The keys to the old house", "When the rain stopped, the children w
 _SENTENCE = "The keys to the old house are on the table."
 _ENDING = " Nobody knows why, and nobody asks."
 _NONSENSE = " qzxv wplk"
-# How far two computations of the same log-probability may be apart: so many nats, plus this share of its size. Servers
-# compute in 16 bits or less, and process prompts and generated tokens in different batches.
+# How far two computations of the same log-probability may be apart: _TOLERANCE nats, plus _RELATIVE_TOLERANCE times its
+# absolute value. Servers compute in 16 bits or less, and process prompts and generated tokens in different batches.
 _TOLERANCE = 0.2
 _RELATIVE_TOLERANCE = 0.02
 # How many of the most probable next tokens are requested to compare their log-probabilities with another computation.
@@ -149,6 +149,7 @@ class _Usage:
             return
         usage = data.get("usage")
         if not isinstance(usage, dict):
+            # llama.cpp's own /completion reports only the length of the prompt. One token was requested.
             usage = {"prompt_tokens": data.get("tokens_evaluated"), "completion_tokens": 1}
         tokens_in = token_count(usage.get("prompt_tokens"))
         tokens_out = token_count(usage.get("completion_tokens"))
@@ -165,7 +166,9 @@ class _Attempt:
     method: ProbabilityMethod
     usage: _Usage
     tests_blanks: bool = False
+    """Whether the task scores words in blanks, so that the probabilities of the whole vocabulary are tested, too."""
     deviations: list[float] = field(default_factory=list)
+    """How far two computations of the same log-probability were apart in each comparison, in nats."""
     vocabulary_note: str = ""
     """Why blanks cannot be scored with the probabilities of the whole vocabulary, if they cannot."""
 

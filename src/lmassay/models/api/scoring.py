@@ -34,7 +34,8 @@ NOTHING_BEFORE = (
 NO_SYSTEM = "a text that is scored has no place for a system message; remove the model's system option"
 SEPARATORS = ("<|endoftext|>", "<s>", "<bos>", "<|begin_of_text|>", "</s>")
 """Tokens that separate documents in the training of many models. The first of them that a model has is put before a
-text that nothing precedes; the same is done for local models."""
+text that nothing precedes. For local models, the same is done with <|endoftext|> or, if the vocabulary lacks it, with
+the token that their tokenizer names as bos or eos."""
 # By how much a log-probability may exceed 0 because of rounding.
 _ROUNDING = 1e-4
 
@@ -48,7 +49,8 @@ class ServerSettings:
     system: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = "auto"
-    """``auto``, ``none``, or the text of a token that is put before every text."""
+    """``none``, the text of a token that is put before every text, or ``auto``: what the server itself puts there or,
+    if it puts nothing there and nothing else precedes the scored text, one of ``SEPARATORS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class TextPrefix:
     always: bool = False
     """Whether it is sent before every text, even if a context already precedes the scored text."""
     name: str = ""
-    """How the signature shows it."""
+    """How the signature shows it: a token, ``own`` for what the server puts there, ``none``, or ``none/TOKEN`` for a
+    token that is only sent if nothing else precedes the scored text."""
 
     def before(self, context: str) -> str:
         """What is sent before a context, which may be empty."""
@@ -99,7 +102,10 @@ class ScoredPrompt:
 
 
 Reader = Callable[[str, Any], ScoredPrompt]
-"""Reads the log-probabilities of a prompt from the JSON document that the server returned for it."""
+"""Reads the log-probabilities of a prompt from the JSON document that the server returned for it.
+
+Raises a ModelError if some are missing or if they cannot be log-probabilities.
+"""
 
 
 def read_echo(prompt: str, data: Any) -> ScoredPrompt:
@@ -222,7 +228,10 @@ def json_poster(client: Client) -> Post:
 
 
 class CompletionsScorer:
-    """Scores texts through /completions of an OpenAI-compatible server."""
+    """Scores texts through /completions of an OpenAI-compatible server.
+
+    ``post`` posts to the OpenAI-compatible API of the server, ``post_native`` to its own API, such as ``/tokenize``.
+    """
 
     def __init__(
         self, post: Post, post_native: Post, settings: ServerSettings, method: ProbabilityMethod, prefix: TextPrefix
@@ -254,7 +263,11 @@ class CompletionsScorer:
         return Response(answer, tokens_in=scored.tokens_in, tokens_out=scored.tokens_out, seconds=seconds)
 
     async def score(self, prompt: str, *, is_templated: bool = False) -> ScoredPrompt:
-        """The tokens of a prompt with their log-probabilities."""
+        """The tokens of a prompt with their log-probabilities.
+
+        ``is_templated`` says that a chat template has written the prompt with its special tokens. Then the server must
+        not add any; a ModelError is raised if it does.
+        """
         body: dict[str, Any] = {"model": self._settings.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
         if self._method == "echo":
             # As in lm-evaluation-harness. One token is generated, because some servers reject `max_tokens: 0`.
@@ -297,7 +310,8 @@ class CompletionsScorer:
 def continuation_of(scored: ScoredPrompt, context_length: int) -> Continuation:
     """The score of the text after the context.
 
-    As with local models, a token that crosses the boundary belongs to the continuation.
+    As with local models, a token that crosses the boundary belongs to the continuation. Raises a ModelError if nothing
+    precedes the first token to be scored.
     """
     values: list[float] = []
     for value in scored.logprobs[scored.start(context_length) :]:

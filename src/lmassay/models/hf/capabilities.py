@@ -19,7 +19,7 @@ from lmassay.models.hf.prefix_tree import BatchLayout, DecodingTree, PrefixReade
 
 Probe = Callable[[Any, torch.device], bool]
 
-# The token that is chosen at every step in both ways of generating, whatever the logits are. Any token will do.
+# The token that is chosen at every step, with padding and in a tree, whatever the logits are. Any token will do.
 _FORCED_TOKEN = 19
 # What an architecture raises if it does not support an input.
 _UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
@@ -67,6 +67,7 @@ def can_cache_paths(model: Any, device: torch.device) -> bool:
     first_layout = reader.layout([first], [0], use_cache=True)
     logits_at(model, first_layout.inputs, [(0, 0)])
     reader.remember(first_layout, first)
+    # Of both sequences, logits are needed from position 2 on, so the first two tokens can come from the cache.
     layout = reader.layout(rows, [2, 2], use_cache=True)
     if layout.tree is None or layout.tree.cached != 2:
         return False

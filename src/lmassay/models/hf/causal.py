@@ -84,7 +84,7 @@ class CausalLM:
         """Yield, for each (tokens, start), its index and the log-probabilities of the tokens from ``start`` on.
 
         Each token is predicted from all tokens before it. The first token of a text has nothing before it and is never
-        scored.
+        scored. The results are not in the order of the texts.
         """
 
         def work(indices: Sequence[int], layout: BatchLayout) -> Iterator[Floats]:
@@ -208,7 +208,7 @@ class CausalLM:
             raise FatalModelError(NOT_FINITE)
         rows = torch.tensor(rows_needed, device=logits.device)
         columns = torch.tensor(list(targets), device=logits.device)
-        # The log-softmax of the targets only, which needs no second matrix as wide as the vocabulary.
+        # The log-softmax is computed for the targets only, without a second matrix as wide as the vocabulary.
         chosen = logits[rows, columns] - log_totals[rows]
         # An impossible token (minus infinity) becomes a very small number, so that sums and differences stay finite.
         logprobs: Floats = chosen.double().clamp(min=MIN_LOGPROB).cpu().numpy()
@@ -229,7 +229,7 @@ class CausalLM:
         columns = torch.tensor(list(targets), device=logits.device)
         chosen = logits[torch.arange(len(cells)), columns] - log_totals
         logprobs: Floats = chosen.double().clamp(min=MIN_LOGPROB).cpu().numpy()
-        # The probability that a word ends here: that of all tokens that begin a new word, together.
+        # The probability that a word ends here: the sum over all tokens that begin a new word.
         boundary_columns = torch.from_numpy(boundary).to(logits.device)
         at_boundary = torch.logsumexp(logits[:, boundary_columns], dim=-1) - log_totals
         boundaries: Floats = at_boundary.double().clamp(min=MIN_LOGPROB).cpu().numpy()

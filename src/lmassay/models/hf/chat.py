@@ -51,8 +51,8 @@ class Chat:
     def prompt(self, messages: Messages) -> RenderedPrompt:
         """The text that the model continues as the assistant.
 
-        Raises a ModelError if the template refuses the messages, and a DataError, which ends the run, if it does not
-        finish in time or needs too much memory.
+        Raises a ModelError if the template refuses the messages, leaves one out or writes far too much, and a
+        DataError, which ends the run, if it does not finish in time or needs too much memory.
         """
         if self._policy == "never" or self._tokenizer.chat_template is None:
             return RenderedPrompt(transcript(messages))

@@ -19,7 +19,8 @@ from lmassay.models.hf.logits import MIN_LOGPROB
 from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Generate, Response
 
-# Computes the log-probabilities of the tokens of each (tokens, start), as the causal model does.
+# CausalLM.score: for each (tokens, start), yields its index and the log-probabilities of the tokens from position
+# ``start`` on.
 ScoreFunction = Callable[[Sequence[tuple[Tokens, int]]], Iterator[tuple[int, NDArray[np.float64] | ModelError]]]
 
 
@@ -108,7 +109,7 @@ class ChoiceSelector:
 
 
 def _texts(prompt: str, choice: str) -> tuple[str, ...]:
-    """The spellings of a choice: as given, and with a space before it if neither the prompt nor the choice has one."""
+    """The spellings of a choice: as given and, if there is no white space between it and the prompt, with a space."""
     needs_space = prompt[-1:].strip() and choice[:1].strip()
     if needs_space:
         return (choice, f" {choice}")
@@ -124,33 +125,37 @@ def _answer(
         if isinstance(result, ModelError):
             return result
         logprobs[spelling] = result
-    weights = torch.tensor(_weights(question.spellings, logprobs), dtype=torch.float64)
+    scores = torch.tensor(_choice_logprobs(question.spellings, logprobs), dtype=torch.float64)
     if request.temperature > 0:
-        weights = weights / request.temperature + gumbel(len(weights), generator_of(request))
-    best = int(weights.argmax())
+        # The Gumbel trick: the largest sum of a scaled log-probability and Gumbel noise is a draw from the softmax.
+        scores = scores / request.temperature + gumbel(len(scores), generator_of(request))
+    best = int(scores.argmax())
     best_spelling = max(question.spellings[best], key=logprobs.__getitem__)
     return Response(request.choices[best], tokens_in=len(question.prompt), tokens_out=len(best_spelling))
 
 
-def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, float]) -> list[float]:
-    """The log-probability of each choice: summed over its spellings, without what continues as a longer choice."""
+def _choice_logprobs(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, float]) -> list[float]:
+    """The log-probability of each choice, from those of its spellings, without texts that continue as a longer choice.
+
+    ``spellings`` has the spellings of each choice.
+    """
     # Probabilities relative to the largest one, so that exp does not underflow for long choices.
     top = max(logprobs.values())
     share = {spelling: math.exp(logprob - top) for spelling, logprob in logprobs.items()}
-    # The probability of a spelling contains that of all longer ones that begin with it. What is left without these is
-    # the probability that the answer ends here.
+    # The probability of a spelling contains that of all longer spellings that begin with it. These are subtracted,
+    # which leaves the probability of all its other continuations, including the end of the text.
     exclusive = {}
     for spelling in share:
         continued = sum(share[longer] for longer in _next_longer(spelling, share))
         exclusive[spelling] = share[spelling] - continued
-    weights = []
-    for choice in spellings:
-        total = sum(exclusive[spelling] for spelling in choice)
+    choice_logprobs = []
+    for spellings_of_choice in spellings:
+        total = sum(exclusive[spelling] for spelling in spellings_of_choice)
         if total > 0:
-            weights.append(top + math.log(total))
+            choice_logprobs.append(top + math.log(total))
         else:
-            weights.append(MIN_LOGPROB)
-    return weights
+            choice_logprobs.append(MIN_LOGPROB)
+    return choice_logprobs
 
 
 def _is_beginning(shorter: Tokens, longer: Tokens) -> bool:

@@ -78,9 +78,10 @@ def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
 
 
 def require_language(tokenizer: Any, token: int | None) -> None:
-    """Raise a ConfigError if a multilingual model has no token for the language that it is to write.
+    """Raise a ConfigError if nobody has chosen the language that a multilingual model is to write.
 
-    ``token`` is what :func:`set_languages` returned, or the token in the model's own settings.
+    ``token`` is the token of this language: what :func:`set_languages` returned, or the one in the model's own
+    settings; None if neither has one.
     """
     if token is None and hasattr(tokenizer, "tgt_lang"):
         example = next(iter(_language_codes(tokenizer)), "en")
@@ -94,7 +95,7 @@ def _language_token(tokenizer: Any, code: str, option: str) -> int:
     """The token of a language. Raises a ConfigError that names the model's option if there is none."""
     codes = _language_codes(tokenizer)
     # M2M100 puts the code between underscores, NLLB and mBART use the code itself as a token. M2M100 also has pieces of
-    # words that look like codes, such as "en".
+    # words that look like codes, such as "en", so the form with underscores is tried first.
     for token in (f"__{code}__", code):
         index = tokenizer.convert_tokens_to_ids(token)
         if code in codes and index is not None and index != tokenizer.unk_token_id:
@@ -108,9 +109,10 @@ def _language_codes(tokenizer: Any) -> list[str]:
     if hasattr(tokenizer, "lang_code_to_id"):
         # M2M100 and mBART list their languages; those of M2M100 need not be special tokens.
         return sorted(tokenizer.lang_code_to_id)
-    # NLLB: its special tokens that look like a code.
+    # NLLB and others have no such list: use the special tokens that look like a code.
     codes = []
     for token in tokenizer.all_special_tokens:
+        # A tokenizer of M2M100's kind writes __en__ for en.
         code = str(token).strip("_")
         if re.fullmatch(r"[a-z]{2,3}([_-]\w+)?", code):
             codes.append(code)
@@ -192,7 +194,7 @@ class EncoderDecoder:
         order = sorted(indices, key=lambda index: len(sources[index]))
 
         def length(index: int) -> int:
-            # The answer needs memory as well as the source.
+            # Both the source and the answer need memory.
             return len(sources[index]) + room
 
         def work(batch: Sequence[int]) -> Iterator[Response]:
@@ -214,8 +216,8 @@ class EncoderDecoder:
         if self._options.beams is not None:
             options["num_beams"] = self._options.beams
         if settings.temperature > 0:
-            # A sample is drawn by adding noise to the logits, which is not meaningful in a search with several beams.
-            # So a model that uses beams by default does not use them here.
+            # A sample is drawn by adding noise to the logits. In a search with several beams, this would not be
+            # meaningful, so a model that uses beams by default does not use them here.
             options["num_beams"] = 1
             options["logits_processor"].append(add_noise(requests, settings.temperature))
         beams = options.get("num_beams", model.generation_config.num_beams) or 1
@@ -234,7 +236,7 @@ class EncoderDecoder:
         # The first token of every sequence only starts the decoder.
         for source, new_tokens in zip(sources, sequences[:, 1:].tolist(), strict=True):
             if self._was_ended_by_force(new_tokens, room):
-                # Without its end, the text counts as cut off.
+                # A text without an end token counts as cut off.
                 del new_tokens[-1]
             if self._language_token is not None and new_tokens[:1] == [self._language_token]:
                 # The language is not part of the answer. M2M100 would write it as text.
@@ -290,12 +292,13 @@ class EncoderDecoder:
         """Tokenize a request. Special tokens before the continuation, such as its language, are not scored."""
         tokenizer = self._loaded.tokenizer
         target = list(tokenizer(text_target=continuation)["input_ids"])
+        # The unknown token stands for a part of the text, so it is scored.
         special = {*tokenizer.all_special_ids, self._language_token} - {tokenizer.unk_token_id}
         start = 0
         while start < len(target) and target[start] in special:
             start += 1
         end = len(target)
-        # The end of the text is not part of the continuation, as for other models.
+        # As in the scores of causal models, the end token is not part of the continuation.
         while end > start and target[end - 1] in special:
             end -= 1
         first_tokens = target[:start]
@@ -320,8 +323,8 @@ class EncoderDecoder:
             first = model.config.decoder_start_token_id
         if first is None:
             raise FatalModelError("the model's configuration has no decoder_start_token_id; it cannot score texts")
-        # The decoder predicts each token from those before it, beginning with its start token. It needs no mask,
-        # because padding is on the right, where no token of the text sees it.
+        # The decoder predicts each token from its start token and the tokens before. It needs no attention mask:
+        # padding is on the right, and tokens of the text only see what is on their left.
         decoder_inputs = padded([(int(first), *text.target[:-1]) for text in texts], self._loaded.device)
         sources = self._encoded([text.source for text in texts])
         logits = model(**sources, decoder_input_ids=decoder_inputs["input_ids"]).logits
@@ -339,7 +342,7 @@ class EncoderDecoder:
     # --- white-box attacks --------------------------------------------------------------------------------------------
 
     def gradients(self, requests: Sequence[Substitute]) -> Answers:
-        """Find the substitutions in what the encoder reads that make a target least probable."""
+        """Find the substitutions in the prompt (what the encoder reads) that make a target least probable."""
         return self._substitution_finder.answer(requests)
 
     @cached_property

@@ -45,14 +45,16 @@ _ACCELERATOR_TOKENS = 4096
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Options that apply to all requests to a model."""
+    """Options that apply to all requests to a model; see :class:`lmassay.models.hf.model.HuggingFace`."""
 
     kind: Kind
     pll: Literal["within_word_l2r", "original"]
     position: Position
     chat: ChatPolicy
     batch_tokens: int | None
+    """The maximum number of tokens per batch; None for a default that depends on the device."""
     threads: int | None
+    """The number of CPU threads; None lets torch decide."""
 
 
 Boundary = Literal["none", "space", "space+end"]
@@ -118,7 +120,7 @@ def open_encoder_decoder(
 
 
 def check_languages(folder: Path, options: TranslationOptions, trust_remote_code: bool) -> None:
-    """Raise a ConfigError for a language that a model's tokenizer does not have, or if it needs one."""
+    """Raise a ConfigError for a language that a model's tokenizer does not have, or without a target language."""
     tokenizer = read_tokenizer(folder, trust_remote_code)
     language_token = set_languages(tokenizer, options)
     if language_token is None and (folder / "generation_config.json").is_file():
@@ -131,7 +133,8 @@ class RequestReader(Protocol):
     """How a kind of model (masked or causal) reads requests and computes logits for them.
 
     A causal model reads what precedes a blank, a masked model what is on both sides of it. The engine does not look
-    into the objects that ``context`` and ``text`` return; it only passes them back to the other methods.
+    into the objects that ``context`` and ``text`` return; it only passes them back to the other methods. Methods that
+    yield an index with each result may yield the results in any order.
     """
 
     def context(self, request: Slot) -> Any:
@@ -300,7 +303,7 @@ class Engine:
         return tuple(self._word_tokenizer.token_spans(text))
 
     def _boundary_ids(self, boundary: Boundary) -> NDArray[np.int64]:
-        """The tokens that mark a word boundary."""
+        """The tokens that mark a word boundary; none if the tokenizer does not mark spaces."""
         ids = self._word_tokenizer.ids_after_space
         end = self._word_tokenizer.tokenizer.eos_token_id
         if boundary == "none":

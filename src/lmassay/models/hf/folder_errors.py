@@ -131,7 +131,7 @@ def read_json_object(file: Path) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the message of an error in one line."""
+    """Return the first line of an error's message, together with the second line if the first ends with a colon."""
     lines = str(error).strip().splitlines()
     first = lines[0] if lines else error_with_location(error)
     if first.endswith(":") and len(lines) > 1:

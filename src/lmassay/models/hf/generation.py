@@ -35,7 +35,7 @@ _ACCELERATOR_TOKENS = 16384
 # How many tokens of such a tree are read at a time.
 _CPU_NODES = 384
 _ACCELERATOR_NODES = 2048
-# A tree is used if it keeps at most this share of the tokens that separate prompts and answers would.
+# A tree is used if it keeps at most this share of the tokens that separate prompts and answers would keep.
 _WORTH_SHARING = 0.9
 
 

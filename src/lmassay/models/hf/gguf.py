@@ -62,8 +62,11 @@ class _Header:
 
     architecture: str
     parameters: int
+    """The number of weights."""
     tokenizer: str
+    """The kind of tokenizer, by llama.cpp's name: ``gpt2`` is any byte-pair tokenizer, ``llama`` SentencePiece."""
     pre_tokenizer: str
+    """How a byte-pair tokenizer splits text before it merges pairs, by llama.cpp's name; may be empty."""
     adds_bos: bool
     adds_eos: bool
 
@@ -208,6 +211,7 @@ def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
         add_eos_token=header.adds_eos,
     )
     backend = tokenizer.backend_tokenizer
+    # Only byte-pair tokenizers have a choice of how text is split.
     if header.tokenizer != "gpt2" or header.pre_tokenizer in _AS_GPT2:
         return tokenizer, True
     if header.pre_tokenizer in _SINGLE_DIGITS:

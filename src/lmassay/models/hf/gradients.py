@@ -1,7 +1,8 @@
 """Find the substitutions that hurt a model most, with one backward pass: white-box attacks (Michel et al. 2019).
 
 The increase of the loss is approximated to first order: replacing token x_i by v changes it by about
-∇L(x_i) · (E(v) − E(x_i)), where E is the embedding. Gradients and embeddings never leave this package.
+∇L(x_i) · (E(v) − E(x_i)), where E is the embedding and ∇L(x_i) the gradient of the loss with respect to E(x_i).
+Gradients and embeddings never leave this package.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class SubstitutionFinder:
     # --- candidates ---------------------------------------------------------------------------------------------------
 
     def _best(self, request: Substitute, tokens: AttackedTokens, gradient: Floats) -> tuple[Substitution, ...]:
-        """The best substitutions of a request.
+        """The best substitutions of a request: those with the largest gain, the estimated increase of the loss.
 
         The best substitution of each position comes first, beginning with the best position; then the second best of
         each position, and so on.
@@ -227,7 +228,7 @@ class SubstitutionFinder:
         """For each word, substitutions by misspellings that the vocabulary does not have.
 
         A misspelling has two neighbouring letters swapped. If the vocabulary has all of these, the last letter is
-        repeated, as in TEAPOT's attack.
+        repeated, as in TEAPOT (the program of Michel et al. 2019).
         """
         for match in _WORD.finditer(request.text):
             if _is_kept(request, match.span()):
@@ -378,6 +379,7 @@ def _positions(request: Substitute, tokens: AttackedTokens) -> list[int]:
 
 
 def _is_kept(request: Substitute, span: Span) -> bool:
+    """Whether a span of ``request.text`` overlaps a part that must stay."""
     return any(start < span[1] and span[0] < end for start, end in request.keep)
 
 

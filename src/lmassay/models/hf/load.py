@@ -36,9 +36,10 @@ class LoadedModel:
 
 
 def choose_device(wanted: str, must_exist: bool = True) -> torch.device:
-    """The device with this name. For ``auto``, the accelerator if there is one, else the CPU.
+    """The device with this name. For ``auto``, CUDA or Apple's MPS if this machine has it, else the CPU.
 
-    With ``must_exist=False``, the device may be one that only the workers of a cluster have.
+    An Intel GPU (XPU) is only used if it is named. With ``must_exist=False``, the device may be one that only the
+    workers of a cluster have. Raises a ConfigError for any other name, and for a device that does not exist.
     """
     if wanted == "auto":
         if torch.cuda.is_available():
@@ -46,7 +47,7 @@ def choose_device(wanted: str, must_exist: bool = True) -> torch.device:
         if torch.backends.mps.is_available():
             return torch.device("mps")
         return torch.device("cpu")
-    not_a_device = f"model.device: '{wanted}' is not a device; write auto, cpu, cuda, cuda:1 or mps"
+    not_a_device = f"model.device: '{wanted}' is not a device; write auto, cpu, cuda, cuda:1, mps or xpu"
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
@@ -75,8 +76,12 @@ def _require_device(device: torch.device) -> None:
 def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str:
     """The name of the number format in which the model computes.
 
-    On a CPU this is float32, unless the weights are bfloat16 and the CPU has instructions for it; without them,
-    bfloat16 is many times slower. On an accelerator it is the format that the weights were saved in.
+    This is the format ``wanted``, unless that is ``auto``. Then:
+
+    - On a CPU it is float32, unless the weights were saved as bfloat16 and the CPU has instructions for that format;
+      without such instructions, bfloat16 is many times slower.
+    - On an accelerator it is the format that the weights were saved in, if that is bfloat16 or float16, else float32.
+      A CUDA device without bfloat16 computes in float32 instead.
     """
     if wanted != "auto":
         return wanted
@@ -92,8 +97,8 @@ def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str
 
 
 def _cuda_has_bfloat16() -> bool:
-    # If only the workers of a cluster have the device, assume that it has bfloat16; a worker whose device does not
-    # refuses to answer.
+    # If only the workers of a cluster have the device, assume that it supports bfloat16. A worker whose device does not
+    # support bfloat16 then refuses to answer.
     return not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
 
 
@@ -109,7 +114,11 @@ def _cpu_has_bfloat16() -> bool:
 def load(
     folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool
 ) -> LoadedModel:
-    """Load the weights of a model folder whose tokenizer is already loaded."""
+    """Load the weights of a model folder whose tokenizer is already loaded.
+
+    Raises a DataError if they cannot be read, lack the head of this kind of model, or need a mask token that the
+    tokenizer does not have.
+    """
     with quiet_loading():
         model = _model(folder, kind, dtype, trust_remote_code)
     if kind == "masked" and tokenizer.mask_token_id is None:
@@ -138,7 +147,7 @@ def check_head(folder: Path, kind: Kind, trust_remote_code: bool) -> None:
 
 
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
-    """The tokenizer of a model folder."""
+    """The tokenizer of a model folder. Raises a DataError if it cannot be read."""
     try:
         with quiet_loading():
             tokenizer = AutoTokenizer.from_pretrained(
@@ -207,7 +216,11 @@ def decoder_positions(model: Any) -> int | None:
 
 
 def _positions(config: Any, own_name: str) -> int | None:
-    """The number of positions of a model. ``own_name`` is the key of models whose encoder and decoder differ (LED)."""
+    """The number of positions of a model; None if its configuration states none, or if its positions are relative.
+
+    ``own_name`` is the key for the encoder or the decoder alone, in models such as LED (Longformer encoder-decoder)
+    that have separate limits. It is looked up first.
+    """
     if config.model_type in RELATIVE_POSITIONS:
         # Positions are relative, so the number in the configuration is only the length in training.
         return None

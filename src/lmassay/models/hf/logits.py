@@ -23,7 +23,7 @@ def candidate_columns(
 
     ``ids`` are the candidates' tokens; -1 stands for a candidate that is not a single token. With ``probabilities``,
     also the rank of each token (from 0) and the probability mass above and below it. The vocabulary is ordered by
-    float32 probability, as in refining-tse; equal probabilities share a rank.
+    float32 probability, as in refining-tse (the program of Newman et al. 2021); equal probabilities share a rank.
     """
     is_token = ids >= 0
     tokens = ids[is_token]

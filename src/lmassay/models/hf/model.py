@@ -31,13 +31,15 @@ class HuggingFace(Model):
     """A local language model.
 
     ``prefix`` is what precedes a text: ``auto``, ``none``, ``bos``, ``eos`` or a token. ``auto`` is what the tokenizer
-    itself puts there; if that is nothing and a text is scored from its first token, it is the token that separates
-    documents in training.
-    ``leading_space`` puts a space before a text; by default this is done only for blanks of RoBERTa-like models.
+    itself puts there. If it puts nothing there and the text is scored from its first token, ``auto`` is the token that
+    separates documents in training.
+    ``leading_space`` puts a space before a text; by default this is done only for texts with a blank, and only in
+    masked models whose vocabulary is like RoBERTa's.
     ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single
     message is plain text and several are a transcript.
     ``pll`` is how masked models score a text (its pseudo-log-likelihood). ``position: counted`` reads blanks at the
-    position that refining-tse (the program of Newman et al. 2021) computes, even if the blank is at another one.
+    position that refining-tse (the program of Newman et al. 2021) computes, even if the blank is at another one, to
+    reproduce its numbers.
     ``beams``, ``source_lang`` and ``target_lang`` are for encoder-decoder models: the width of the search (by default
     the model's own), and the languages of a multilingual model by its own codes, e.g. ``eng_Latn``.
     ``resources`` is what a worker of a Dask cluster must have, e.g. ``{GPU: 1}``. With it, the device need not exist on
@@ -52,12 +54,15 @@ class HuggingFace(Model):
         "revision": "the branch, tag or commit of a model on the hub",
         "label": "name in tables; by default the name of the model",
         "kind": "the kind of model; auto reads it from the model's config.json",
-        "device": "cpu, cuda, cuda:1, mps; auto uses a GPU if there is one",
+        "device": "cpu, cuda, cuda:1, mps or xpu; auto uses CUDA or MPS if there is one, else the CPU",
         "dtype": (
             "the number format of the weights; auto is that of the files, but float32 on a CPU unless the files are "
             "bfloat16 and the CPU supports it"
         ),
-        "prefix": "what precedes a text: auto (what the tokenizer adds), none, bos, eos, or a token",
+        "prefix": (
+            "what precedes a text: none, bos, eos, a token, or auto: what the tokenizer adds or, if it adds nothing "
+            "and the text has no context, the token that separates documents in training"
+        ),
         "leading_space": "whether a space precedes the text; by default only for blanks of models like RoBERTa",
         "pll": (
             "pseudo-log-likelihood: how masked models score a text, one masked token at a time; within_word_l2r also "
@@ -67,7 +72,7 @@ class HuggingFace(Model):
             "where the prediction for a blank is read: found is the position of the blank; counted is the position "
             "that refining-tse computes, which may be another one"
         ),
-        "chat": "auto uses the chat template of the tokenizer for messages; never writes them as plain text",
+        "chat": "auto: messages are written with the tokenizer's chat template; never: they are written as plain text",
         "batch_tokens": "maximum number of tokens per batch; the default depends on the device",
         "threads": "number of CPU threads; by default torch decides",
         "trust_remote_code": "run code from the folder of the model; only for models that you trust",
@@ -190,7 +195,7 @@ class HuggingFace(Model):
             # Raises an error for a device that does not exist.
             self._device_and_dtype()
         if self._prefix not in ("auto", "none") and self.kind == "causal":
-            # Only the tokenizer knows whether it has the token.
+            # Only the tokenizer knows whether it has the token; this call raises a ConfigError if it does not.
             self._word_tokenizer.policy(masked=False)
         has_tokenizer_file = (self.source.path / "tokenizer.json").is_file()
         if not self.source.is_gguf and not has_tokenizer_file:
@@ -232,7 +237,7 @@ class HuggingFace(Model):
             if window is None:
                 return ""
             for text in texts_of(requests, sees_right=self.sees_right):
-                # A token is at least one byte long, so most texts need not be split.
+                # A token is at least one byte long, so most texts need not be tokenized.
                 if len(text.encode("utf-8", "surrogatepass")) < window or self.source.fast_tokenizer is None:
                     continue
                 tokens = len(self.source.fast_tokenizer.encode(text, add_special_tokens=False).ids)
@@ -260,15 +265,18 @@ class HuggingFace(Model):
     def _read_older_tokenizer(self) -> None:
         """Read a tokenizer without a tokenizer.json, to find out early if that is not possible."""
         if self.kind == "encoder-decoder":
-            # Marian and M2M100 have tokenizers without offsets, which only the other kinds need.
+            # The tokenizers of Marian and M2M100 have no offsets (positions of tokens in the text). Only masked and
+            # causal models need these.
             self._engine_module().read_tokenizer(self.folder, self._trust_remote_code)
         else:
             _ = self.tokenizer
 
     def _has_known_architecture(self) -> bool:
-        """Whether transformers certainly has the architecture: it has a module of this name. Nothing is imported."""
+        """Whether transformers certainly has the architecture: it has a module of this name. Nothing is imported.
+
+        Also True for a GGUF file, whose architecture is checked when it is converted.
+        """
         if self.source.is_gguf:
-            # The conversion reports an unknown architecture.
             return True
         transformers = importlib.util.find_spec("transformers")
         model_type = str(self.source.config.get("model_type") or "").replace("-", "_")
@@ -325,9 +333,9 @@ class HuggingFace(Model):
             identity.update({name: value for name, value in options.items() if value is not None})
         else:
             identity.update(self._word_tokenizer.policy(self.kind == "masked"))
-        # Options at their defaults are left out, so that signatures stay short.
         if self.kind == "masked":
             identity["pll"] = self._pll
+        # The other options are left out at their defaults, so that signatures stay short.
         if self._position != "found":
             identity["position"] = self._position
         if self._chat != "auto":
@@ -358,7 +366,10 @@ class HuggingFace(Model):
         return self._responses(self._engine.gradients(requests))
 
     def token_scores(self, texts: Sequence[str], boundary: Any = "none") -> Iterator[tuple[int, Any]]:
-        """Score every token of texts, which :func:`lmassay.surprisal` turns into words."""
+        """Score every token of each text. :func:`lmassay.surprisal` combines these scores by word.
+
+        ``boundary`` says which tokens mark the end of a word, see :data:`lmassay.models.hf.engine.Boundary`.
+        """
         scores: Iterator[tuple[int, Any]] = self._engine.token_scores(texts, boundary)
         with plain_library_errors(self.source.path):
             yield from scores

@@ -40,6 +40,7 @@ class PrefixTree:
 
     tokens: NDArray[np.int64]
     depths: NDArray[np.int64]
+    """For each node, the position of its token in a sequence, counted from 0."""
     owners: NDArray[np.int64]
     """For each node, the index of the first sequence that contains it."""
     paths: list[Columns]
@@ -102,6 +103,7 @@ def _end_of_row(
     """The end of a row whose first sequence needs ``first_nodes`` nodes.
 
     The row may have ``budget`` nodes, or ``slack`` nodes more than its first sequence needs, whichever is larger.
+    ``room`` is the number of generated tokens per sequence that count as nodes.
     """
     end = start + 1
     nodes = first_nodes
@@ -218,7 +220,8 @@ class PrefixReader:
             if len(tree.tokens):
                 # No logits are needed yet, so a single node goes through the head.
                 logits_at(self._model, inputs, [(0, 0)])
-            # The cached prefix of the first tree comes from an earlier call; that of a later one is collected already.
+            # The cached prefix of the first tree comes from an earlier call, so its columns have to be collected, too.
+            # Those of a later tree's cached prefix are collected already.
             already_collected = tree.cached if start else 0
             new_columns = tree.cached + len(tree.tokens) - already_collected
             # Maps this tree's columns to columns of the combined cache: its cached prefix lies on the previous
@@ -257,7 +260,7 @@ class PrefixReader:
         return inputs, tree
 
     def _remember(self, tree: PrefixTree, cache: Any, last_sequence: Tokens) -> None:
-        # Only the columns of the last sequence are kept, which shares the most with the next one.
+        # Only the columns of the last sequence are kept: sequences are sorted, so it shares the most with the next one.
         path = torch.from_numpy(tree.paths[-1]).to(self._device)
         layers = [(layer.keys[:, :, path], layer.values[:, :, path]) for layer in cache.layers]
         self._last = CachedPath(last_sequence, tuple(layers))

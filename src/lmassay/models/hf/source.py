@@ -49,7 +49,7 @@ _OPTIONAL_JSON_FILES = (
     "added_tokens.json",
     "generation_config.json",
 )
-# Parts of a tokenizer without tokenizer.json, which otherwise contains them.
+# Further files of a tokenizer that has no tokenizer.json; a tokenizer.json contains what is in these files.
 _OLDER_TOKENIZER_FILES = ("merges.txt", "spm.model", "special_tokens_map.json", "added_tokens.json")
 # Further files that influence answers: how chat messages are written, and settings for generating text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
@@ -62,6 +62,7 @@ class ModelSource:
     name: str
     path: Path
     revision: str | None = None
+    """The commit of a model from the hub; None for any other model."""
 
     @property
     def is_gguf(self) -> bool:
@@ -80,7 +81,8 @@ class ModelSource:
     def kind(self) -> Kind:
         """Whether the model fills in a blank, continues a text or turns one text into another.
 
-        Decided by the head that the model's configuration names.
+        Decided by the head that the model's configuration names or, if it names none, by the model's family. Raises a
+        DataError for a head that is not one of a language model.
         """
         if self.is_gguf:
             return "causal"
@@ -162,6 +164,7 @@ class ModelSource:
     @cached_property
     def lacks_mask_token(self) -> bool:
         """Whether the tokenizer's files show that it has no mask token; False if only loading it would show that."""
+        # A GGUF file is converted to a causal model, whose tokenizer has none.
         if self.is_gguf:
             return True
         settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]
@@ -293,7 +296,8 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
     """Find the files of the model that the option ``model`` names.
 
     The option is a folder or GGUF file relative to ``base`` (the folder of the configuration) or to the current folder,
-    the name of an embedded model, or the name of a model on the hub that was downloaded before.
+    the name of an embedded model, or the name of a model on the hub that was downloaded before. Raises NotFetched for
+    an embedded or hub model that is not on this machine, and a DataError for a path that is not a model.
     """
     for root in (base, Path()):
         path = (root / Path(model).expanduser()).resolve()

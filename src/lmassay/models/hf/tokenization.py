@@ -21,7 +21,8 @@ from lmassay.models.hf.chat import RenderedPrompt
 _WORD_BEFORE = "the"
 
 Position = Literal["found", "counted"]
-"""How the position of a blank is determined: by offsets, or by counting tokens as refining-tse does."""
+"""How the position of a blank is determined: by offsets, or by counting tokens as refining-tse does (the program of
+Newman et al. 2021)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class WordTokenizer:
         self.tokenizer = tokenizer
         self._prefix = prefix
         self._leading_space = leading_space
-        # Thousands of blanks share a list of words, which is spelled once.
+        # Thousands of blanks have the same list of words; the cache spells each list once.
         self.spell_all = lru_cache(maxsize=16)(self._spell_all)
         self.single_ids = lru_cache(maxsize=16)(self._single_ids)
 
@@ -58,7 +59,10 @@ class WordTokenizer:
 
     @cached_property
     def separator(self) -> tuple[int, ...]:
-        """The token that separates documents in training. It is put before a text that nothing precedes."""
+        """The token that separates documents in training: <|endoftext|>, bos or eos, in this order; empty without any.
+
+        It is put before a text that nothing precedes.
+        """
         if "<|endoftext|>" in self._vocabulary:
             return (int(self._vocabulary["<|endoftext|>"]),)
         for token in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
@@ -68,7 +72,7 @@ class WordTokenizer:
 
     @cached_property
     def user_prefix(self) -> tuple[int, ...] | None:
-        """The prefix that the user asked for; None if it is automatic."""
+        """The prefix that the user set; None if it is automatic. Raises a ConfigError if there is no such token."""
         if self._prefix == "auto":
             return None
         if self._prefix == "none":
@@ -143,7 +147,8 @@ class WordTokenizer:
     def _spell_all(self, words: tuple[str, ...], first: bool) -> tuple[tuple[int, ...] | None, ...]:
         """The tokens of each word, as in :meth:`spell`.
 
-        All words that have to be split are split in one call, which takes a fraction of the time.
+        All words that are not found in a WordPiece vocabulary are tokenized in one call, which takes a fraction of the
+        time.
         """
         spelled: list[tuple[int, ...] | None] = []
         to_split: list[int] = []
@@ -207,7 +212,10 @@ class WordTokenizer:
     # --- texts for causal models ------------------------------------------------------------------------------------
 
     def left_context(self, left: str) -> tuple[int, ...]:
-        """What a causal model reads before a blank; the space before the blank belongs to the word."""
+        """What a causal model reads before a blank; the space before the blank belongs to the word.
+
+        Raises a ModelError if the blank is inside a word, or if there is neither text nor a prefix before it.
+        """
         text = left.rstrip(" ")
         if text and text == left:
             raise ModelError("the blank is inside a word; put a space before it, or score whole sentences")
@@ -249,8 +257,8 @@ class WordTokenizer:
         """The tokens of each continuation of a text whose own tokens do not change.
 
         Usually, these are what follows the text's tokens when both are tokenized together. But the tokenizer may join
-        the last letters of the text and the first letters of the continuation into one token, which a model that
-        continues the text cannot do. Then the continuation is tokenized separately.
+        the last letters of the text and the first letters of the continuation into one token. A model that continues
+        the text cannot write this token, so the continuation is then tokenized separately.
         """
         before = self._ids(text)
         tokens = []
@@ -331,7 +339,7 @@ class WordTokenizer:
     # --- texts for masked models ------------------------------------------------------------------------------------
 
     def blank(self, left: str, right: str, position: Position) -> tuple[tuple[int, ...], int]:
-        """A text with a mask, as tokens, and the position of the mask."""
+        """A text with a mask, as tokens, and the mask's position. Raises a ModelError if the blank is inside a word."""
         mask = self.tokenizer.mask_token
         if (left and not left.endswith(" ")) or (right and right[0].isalnum()):
             raise ModelError("the blank is inside a word; put spaces around it, or score whole sentences")
@@ -342,7 +350,7 @@ class WordTokenizer:
         ids = tuple(encoded["input_ids"])
         if position == "counted":
             # As refining-tse was released: it counts the tokens of the left side by itself, without the space that the
-            # input begins with, which can miss the mask.
+            # input begins with. The position that it computes can therefore miss the mask.
             return ids, min(1 + len(self._ids(left.rstrip(" "))), len(ids) - 1)
         # The text itself may contain mask tokens; ours is the one that ends here.
         end_of_mask = len(before) + len(mask)

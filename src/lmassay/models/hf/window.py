@@ -21,8 +21,8 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
         config = text_config
     limits = [tokenizer_config.get("model_max_length")]
     if config.get("model_type") not in RELATIVE_POSITIONS:
-        # Families of models use different keys. LED has one limit for its encoder and one for its decoder; that of the
-        # encoder counts.
+        # Families of models use different keys. LED (Longformer encoder-decoder) has one limit for its encoder and one
+        # for its decoder; the limit of the encoder counts.
         for name in ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions"):
             if config.get(name):
                 limits.append(config[name])
@@ -32,7 +32,11 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
 
 
 def texts_of(requests: Sequence[Request], *, sees_right: bool) -> Iterator[str]:
-    """Yield the text that the model must read for each request, without special tokens and chat template."""
+    """Yield the text that the model must read for each request, without special tokens and chat template.
+
+    Only requests to generate, to score a text and to fill a blank have such a text; others are left out. ``sees_right``
+    says whether the model also reads what follows a blank.
+    """
     for request in requests:
         if isinstance(request, Generate):
             messages = "".join(content for _, content in request.messages)
