@@ -65,7 +65,8 @@ class Task:
     """What the model must be able to do: generate, logprobs, slot, train, choices, gradients (see ``Model.can``). Empty
     if the task needs no model."""
     evaluation: Evaluation | None = None
-    """The evaluation that the task belongs to. Subclasses inherit it, and with it the report, headline and card."""
+    """The evaluation that the task belongs to. It decides how runs of the task are shown: the section of the report,
+    the headline number and the place on the card. Subclasses inherit it."""
     label: str = ""
     """A short name for tables; the task's name if empty."""
     metrics: Sequence[Metric] = ()
@@ -371,7 +372,8 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
     request gets exactly one response. A model that returns anything else is reported with a PluginError. Requests with
     texts that are not valid Unicode are not sent; their responses say so. A ModelError that a user's model raises
     becomes the response to the request that failed, and the remaining requests are sent again. If it is unknown which
-    request failed, the error becomes the response to all unanswered requests.
+    request failed, the error becomes the response to all unanswered requests. A FatalModelError, or a ModelError of one
+    of lmassay's own models, is raised.
     """
     not_text = [number for number, request in enumerate(requests) if not is_text(request)]
     # A model that looks up answers by line or id does not read the texts.
@@ -473,8 +475,8 @@ class _Call:
                 raise
             self.reason = str(error)
             remaining = [number for number in range(len(self._requests)) if number not in answered]
-            # A generator that yields in order was about to answer the next request. Otherwise it is unknown which one
-            # failed: none of them gets an answer, and `lmassay resume` tries them again.
+            # A generator that yields in order was about to answer the next request. Otherwise it is unknown which
+            # request failed: all remaining ones count as failed, and `lmassay resume` tries them again.
             knows_failed_request = in_order and isinstance(replies, Iterator)
             self.failed = remaining[:1] if knows_failed_request else remaining
             self.not_reached = remaining[len(self.failed) :]
@@ -705,7 +707,8 @@ class Variation:
     """
 
     pooled: str = ""
-    """Runs of one model that differ only in this part are variants of one question, which have one pooled headline."""
+    """Runs of one model that differ only in this part are variants of one question; together they get one pooled
+    headline."""
     pooled_by_file: bool = False
     """Whether to pool only runs whose values of ``pooled`` are equal up to the last dot: the prompts of one file."""
     identity: str = ""
@@ -876,7 +879,10 @@ class Evaluation(View):
 
 
 def resolve(hook: Hook) -> Callable[..., Any]:
-    """Return the function behind a hook, importing it if the hook is an import path."""
+    """Return the function behind a hook, importing it if the hook is an import path.
+
+    Raise a PluginError if it cannot be imported.
+    """
     if not isinstance(hook, str):
         return hook
     module_name, colon, name = hook.partition(":")

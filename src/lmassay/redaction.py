@@ -261,7 +261,7 @@ def _is_random(text: str) -> bool:
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether a text has a long word and, from its start on, lower-case letters, capitals and digits."""
+    """Return whether a text has a long word and, from the start of this word on, lower case, capitals and digits."""
     word = _LONG_WORD.search(text)
     return word is not None and all(kind.search(text, word.start()) is not None for kind in _LOWER_UPPER_DIGIT)
 

@@ -137,24 +137,26 @@ _WRAP = r"[\"'*_)\]>} ]{0,6}"
 _HERE = rf"(?=[(\[]?{_MENTION})"
 _THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
 # "The answer is" and the like; the answer follows.
-STATED_BEHIND = either(
+ANSWER_FOLLOWS = either(
     rf"(?:정답|해답|답안|답변|응답|답|결론|선택|{_THE_RIGHT_ONE}){_WRAP}"
     rf"(?:(?:은|는|이)(?=[ \"'*(\[:{TEXT}{LETTER}])|[:=→-]|{_HERE})",
     r"\b(?:answer|solution|conclusion|(?:correct|right|best|final|my|chosen) (?:choice|option|response|one))\b"
     rf"{_WRAP}(?:(?:to (?:the|this|that|your) question )?(?:is|was|would be|should be|must be|will be|seems to be)\b"
     rf"|[:=→-]|{_HERE})",
     r"\bi(?:'d| would| will|'ll)? (?:choose|chose|pick|picked|select|selected|say|go with|answer|think|believe)\b",
-    other_languages.stated_behind(_WRAP, _HERE),
+    other_languages.answer_follows(_WRAP, _HERE),
 )
-_BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
+# A mention with the quotes and brackets that close it.
+_WHOLE_MENTION = rf"{_MENTION}[\"'*)\].]{{0,4}}"
 # "… is the answer" and the like; the answer precedes.
-STATED_BEFORE = either(
-    f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
-    f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
-    f"{_BEHIND}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)|{_BEHIND}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
-    rf"{_BEHIND} (?:is|was|would be|must be|seems|seems to be|appears to be) (?:the )?(?:most )?"
+ANSWER_PRECEDES = either(
+    f"{_WHOLE_MENTION}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
+    f"{_WHOLE_MENTION}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
+    f"{_WHOLE_MENTION}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)",
+    f"{_WHOLE_MENTION}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
+    rf"{_WHOLE_MENTION} (?:is|was|would be|must be|seems|seems to be|appears to be) (?:the )?(?:most )?"
     r"(?:correct|right|best|answer|likely|appropriate|accurate)\b",
-    other_languages.stated_before(_BEHIND),
+    other_languages.answer_precedes(_WHOLE_MENTION),
 )
 
 # --- around a mention ------------------------------------------------------------------------------------------------

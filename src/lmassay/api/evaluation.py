@@ -54,9 +54,10 @@ def evaluate(
     from a list of prompts to a list of answers, or a list of these. Several tasks and models give one run per
     combination.
 
-    All answers are stored in the folder ``results``, by default that of the command line (``LMASSAY_RESULTS``, or
-    ``results`` in the working folder). Answers that are stored already are not requested again, so calling ``evaluate``
-    again with the same arguments continues where an interrupted call stopped.
+    All answers are stored in the folder ``results``. By default, this is the folder that the commands use: the one that
+    the environment variable ``LMASSAY_RESULTS`` names, or ``results`` in the working folder. Answers that are stored
+    already are not requested again, so calling ``evaluate`` again with the same arguments continues where an
+    interrupted call stopped.
 
     Most other options are keys of a configuration: ``limit`` is the number of examples, ``seed`` the random seed of
     sampling and intervals, ``samples`` and ``temperature`` the number of sampled answers and their temperature,
@@ -68,7 +69,7 @@ def evaluate(
     with the progress; by default, it is shown in terminals and notebooks.
 
     Problems are raised as :class:`lmassay.LmassayError`; those that you can fix as its subclass
-    :class:`lmassay.UserError`.
+    :class:`lmassay.UserError`. An error in one run ends the call, so later runs are not started.
 
     >>> import lmassay, tempfile
     >>> task = lmassay.task("robustness", src=["The museum opens at nine.", "We walk home."], attack="charswap")

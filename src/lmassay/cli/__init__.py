@@ -135,6 +135,7 @@ def main(argv: list[str] | None = None) -> None:
         process_exit.exit_with(process_exit.USER_ERROR)
     except Exception as error:
         _end_with_traceback(error)
+    # A command returns its exit code, or None for success.
     process_exit.exit_with(status if isinstance(status, int) else 0)
 
 
@@ -145,7 +146,10 @@ def _end_with_traceback(error: Exception) -> NoReturn:
 
 
 def _report_os_error(error: OSError) -> int | None:
-    """Print an error that the user can fix and return the exit code. Return None if the error is a bug."""
+    """Print an error that the user can fix and return the exit code. Return None if the error is a bug.
+
+    Nothing is printed for a closed pipe, as in ``lmassay ls | head``.
+    """
     if isinstance(error, BrokenPipeError):
         return process_exit.INCOMPLETE
     if error.errno not in process_exit.USER_FIXABLE_ERRNOS:

@@ -152,7 +152,7 @@ class ResultsFolder:
 
     def _may_differ(self, files: tuple[object, ...]) -> bool:
         """Return whether the folder may have changed since the last snapshot."""
-        # The folder was never read, or this process has changed it (see ``forget``).
+        # The folder was never read, or this process has changed it (see ``forget_snapshot``).
         has_no_current_snapshot = self._read_at < 0
         if has_no_current_snapshot or files != self._files:
             return True
@@ -162,7 +162,7 @@ class ResultsFolder:
         # A process that is killed changes no file, but its lock is gone.
         return any(state.in_progress for state in self._snapshot.runs)
 
-    def forget(self) -> None:
+    def forget_snapshot(self) -> None:
         """Discard the snapshot after this process has changed the folder, so that the next page reads it again."""
         with self._lock:
             self._read_at = -1.0

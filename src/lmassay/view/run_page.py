@@ -53,9 +53,12 @@ class ExampleQuery:
 
     state: str = ""
     metric: str = ""
+    """The metric of which an example must have a score."""
     low: str = ""
     high: str = ""
+    """The limits of this score."""
     q: str = ""
+    """A text that must occur in the example or its answers."""
     page: int = 1
 
     @staticmethod
@@ -387,6 +390,7 @@ def _first_text_and_answer(texts: Texts) -> tuple[str, str]:
     for title, text in texts:
         if title.startswith(_TITLES_OF_ANSWERS):
             answers.append(text)
+        # "no METRIC" says why the example has no score of a metric, and "error" why it has none at all.
         elif not title.startswith(("no ", "error")):
             questions.append(text)
     first_question = questions[0] if questions else ""

@@ -67,6 +67,7 @@ def report(
         chosen = store.runs() if every else chosen_runs(store, runs)
         records = [store.with_damage(record) for record in chosen]
         warn_about_damage(damage_messages(records), results)
+        # HTML and CSV reports are written without it.
         needs_content = figures is not None or form in _FIGURES_IN
         content = chapters(store, records, layout) if needs_content else []
         pictures: Pictures = {}

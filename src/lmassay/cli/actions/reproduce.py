@@ -1,4 +1,7 @@
-"""What ``lmassay reproduce`` does: compute published numbers again, and print both side by side."""
+"""What ``lmassay reproduce`` does: compute published numbers again, and print both side by side.
+
+A *figure* is here a number, not a drawing.
+"""
 
 from __future__ import annotations
 
