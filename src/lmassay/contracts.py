@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ModelReplies = Iterable[Response | str | Continuation | Candidates | Substitutions | tuple[int, Response]]
 """What a method of a model may return: answers in the order of the requests, or (request number, response) pairs in any
-order."""
+order; requests are numbered from 0."""
 Hook = str | Callable[..., Any]
 """A function, or its import path ``package.module:name``; the path is imported when the function is first needed."""
 
@@ -571,7 +571,8 @@ class Sample:
     """The model if the user does not name one. ``@DATA@/file.py:Name`` is a class in one of the data files; None means
     that the task needs no model."""
     marks: Hook | None = None
-    """(model) → a mapping from further placeholders, without the @ signs, to their values."""
+    """(the model as the configuration names it) → a mapping from further placeholders, without the @ signs, to their
+    values."""
     model_files: Mapping[str, Path] = field(default_factory=dict)
     """Further data files that only the sample's own model or method uses: file name → file. They are not written if the
     user names a model with ``--model``."""

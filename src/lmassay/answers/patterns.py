@@ -33,6 +33,8 @@ def _set(text: str) -> frozenset[str]:
 # --- statements that it cannot be known ------------------------------------------------------------------------------
 # These say that the text does not tell the answer. "I don't know" and "I cannot answer" are about the model, as in a
 # refusal: they stand for the unknown choice only if that choice is worded in this way.
+# The Korean pieces are verbs such as "know", "determine" and "judge", which precede "수 없다" (cannot). "없는" (that
+# cannot) counts only before words such as 상황 (situation).
 _KNOWING = "(?:알|찾을|확정할|판단할|결정할|특정할|확인할|파악할|추론할|유추할|단정할|정할|구분할|판별할|짐작할|확신할)"
 _NOT_THERE = "없(?:는 (?:상황|문제|질문|내용|것|부분|경우)|(?!는|이|던|애))"
 _CANNOT = "(?:can ?not|can't|could not|couldn't)"
@@ -103,6 +105,7 @@ NEGATIVE_QUESTION = either(
     r"\b(?:not|never|no|cannot|without)\b|n't\b",
     other_languages.NEGATIVE_IN_QUESTION,
 )
+# Korean words that say that something is a suitable or the right answer.
 _FOR_AN_ANSWER = "(?:적절|적합|정답|답[이입으]|맞|옳|타당|알맞|선택|가까|가깝|합리)"
 # Borders between clauses.
 CLAUSE = either(

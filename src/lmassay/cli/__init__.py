@@ -121,7 +121,7 @@ def main(argv: list[str] | None = None) -> None:
             _end_with_traceback(error)
         process_exit.exit_with(exit_code)
     except UnicodeEncodeError as error:
-        # Only a file name is encoded in this encoding; anything else is a bug.
+        # File names are encoded in the encoding of the file system. A failure in another encoding is a bug.
         if error.encoding != sys.getfilesystemencoding():
             _end_with_traceback(error)
         encoding = error.encoding

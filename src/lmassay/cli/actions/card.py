@@ -198,7 +198,8 @@ def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], 
         except UnsuitableModel as error:
             part = replace(part, config=None, reason=error.problem)
         except UserError as error:
-            # A mistake in what the user gave, such as the model, ends the command.
+            # A mistake in what the user gave, such as the model, ends the command. A broken package, possibly as the
+            # cause of another error, only leaves its evaluation out.
             if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
                 raise
             warn(f"{part.evaluation} is left out: {error}")

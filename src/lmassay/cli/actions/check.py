@@ -98,6 +98,7 @@ class _ServerTest:
 
     model: str
     server: str
+    """What only the server knows about itself, such as its version; see ``ConnectionReport.signature``."""
     findings: list[str]
 
 

@@ -39,6 +39,7 @@ EXTRAS = {
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
     "figures": {"typst": "figures as PDF and PNG"},
 }
+# The packages that every installation needs.
 _CORE = (
     "click",
     "httpx2",
