@@ -342,7 +342,8 @@ def _bold_borders(text: str) -> list[int]:
 def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int], bare: bool) -> Statement:
     """Return the statement of a sentence, with the weight of the plainest way in which it names choices.
 
-    ``bold`` has the borders of bold type in the line, and ``bare`` says that the sentence is nothing but mentions.
+    ``bold`` has the borders of bold type in the line, and ``bare`` says that the sentence is nothing but mentions, and
+    not a question.
     """
     begins_with_letter, listed = _beginning(sentence)
     if bare and not sentence.explains:

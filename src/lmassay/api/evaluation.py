@@ -59,10 +59,15 @@ def evaluate(
     already are not requested again, so calling ``evaluate`` again with the same arguments continues where an
     interrupted call stopped.
 
-    Most other options are keys of a configuration: ``limit`` is the number of examples, ``seed`` the random seed of
-    sampling and intervals, ``samples`` and ``temperature`` the number of sampled answers and their temperature,
-    ``confidence`` the level of the intervals, ``budget_usd`` and ``budget_tokens`` the most that may be spent, and
-    ``name`` the name of the configuration.
+    Most other options are keys of a configuration:
+
+    - ``limit``: how many examples are used, from the first one on
+    - ``seed``: the random seed of sampling and intervals
+    - ``samples``: how many times each question is asked
+    - ``temperature``: the temperature at which answers are sampled
+    - ``confidence``: the level of the intervals, such as 0.95
+    - ``budget_usd`` and ``budget_tokens``: how much all runs together may spend
+    - ``name``: the name of the configuration
 
     Local models and trainings can run elsewhere: in ``workers`` processes, or on the Dask cluster at the address
     ``scheduler``. If a model is a Python object, everything runs in this process. ``progress`` shows or hides a line

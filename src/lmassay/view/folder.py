@@ -1,7 +1,8 @@
 """Read a results folder again and again while other processes write to it.
 
-All reading is done in short steps with a connection that cannot write, so that a run never waits for it. The content of
-the pages is read about once a second at most, however many pages are open, and only if something has changed.
+All reading is done in short steps with a connection that cannot write, so that a run never waits for it. The list of
+runs with their progress (a snapshot) is read about once a second at most, however many pages are open, and only if
+something may have changed.
 """
 
 from __future__ import annotations
@@ -238,6 +239,7 @@ class ResultsFolder:
         key = (record.status, record.finished, progress)
         cached = self._counts.get(record.id)
         if cached is None or cached.key != key:
+            # A finished run has its counts recorded, so its examples need not be counted.
             cached = _CountsOfRun(key, store.recorded_counts(record.id))
             self._counts[record.id] = cached
         return cached.counts

@@ -138,7 +138,7 @@ class RunResults:
 
 
 def run_results(store: Store, state: RunState) -> RunResults:
-    """Return the results of a run, each with its interval and n, or with the reason why there is none."""
+    """Return the results of a run, each with n and with its interval, or with the reason why it has no interval."""
     record = state.record
     if record.status == DAMAGED:
         return RunResults((), (), 0, (), (), record.note)
@@ -221,7 +221,7 @@ def _metric_title(record: RunRecord, metric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Where the numbers of a run come from. It never changes, so the page does not update it."""
+    """Where the numbers of a run come from. These facts never change, so the page does not update them."""
 
     started_by: str
     """The command that started the run."""
@@ -284,6 +284,7 @@ class ExampleTable:
     """How many examples meet the filter."""
     query: ExampleQuery
     problem: str = ""
+    """What is damaged; empty if nothing."""
     unit: str = "example"
     """What a row is, such as "example" or "split", in the singular."""
 

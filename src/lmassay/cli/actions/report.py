@@ -117,7 +117,7 @@ def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[F
 def _pictures(
     files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
 ) -> dict[str, Picture]:
-    """Return the figures that a report includes: drawing of the figure → title, and path relative to the report."""
+    """Return the figures that a report includes: drawing of the figure → its path relative to the report, and title."""
     if not formats:
         return {}
     from lmassay.reporting.formats.content import Picture
