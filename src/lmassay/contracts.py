@@ -66,7 +66,7 @@ class Task:
     if the task needs no model."""
     evaluation: Evaluation | None = None
     """The evaluation that the task belongs to. It decides how runs of the task are shown: the section of the report,
-    the headline number and the place on the card. Subclasses inherit it."""
+    the headline (the most important number) and the place on the card (``lmassay card``). Subclasses inherit it."""
     label: str = ""
     """A short name for tables; the task's name if empty."""
     metrics: Sequence[Metric] = ()

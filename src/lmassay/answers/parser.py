@@ -5,9 +5,9 @@ languages state and deny an answer.
 
 A model may answer with a letter, with the text of a choice, or with a statement that the answer cannot be known. What
 is explicitly stated ("정답은 B", "the answer is B", a line with nothing but a letter) counts more than what a sentence
-merely mentions. A choice that is denied, called a bias or called no more than possible does not count. If the model's
-text names two different choices in this way, or a letter next to the text of another choice, it has no answer. Numbers
-(3 does not mean C), refusals and unfinished reasoning are not answers either.
+merely mentions. A choice that is denied, called a bias or called no more than possible does not count. If the plainest
+statements of a text name two different choices, or a letter together with the text of another choice, the text has no
+answer. Numbers (3 does not mean C), refusals and unfinished reasoning are not answers either.
 
 The text is split into lines, a line into sentences, and a sentence into clauses. A sentence becomes a
 :class:`Statement`: the choices that it asserts, and how plainly it does so. Terms of this package:
@@ -291,7 +291,7 @@ def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
     explains_from = explanation.start() if explanation else len(line.low)
     first_mention = 0
     for start, end in pairwise(_sentence_borders(line.low, explains_from)):
-        next_mention = _mentions_before(line.mentions, first_mention, end)
+        next_mention = _skip_mentions_before(line.mentions, first_mention, end)
         yield _Sentence(
             low=line.low[start:end],
             start=start,
@@ -302,8 +302,8 @@ def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
         first_mention = next_mention
 
 
-def _mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
-    """Return the index of the first mention, from the index ``first`` on, that starts at or after ``end``."""
+def _skip_mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
+    """Skip the mentions that start before ``end``, from the index ``first`` on; return the index of the next one."""
     index = first
     while index < len(mentions) and mentions[index].start < end:
         index += 1
@@ -490,7 +490,7 @@ def _clauses(sentence: _Sentence, unknown: str, traits: QuestionTraits, may_hedg
     clauses: list[_Clause] = []
     first_mention = 0
     for begin, end in pairwise(sorted(borders)):
-        next_mention = _mentions_before(sentence.mentions, first_mention, sentence.start + end)
+        next_mention = _skip_mentions_before(sentence.mentions, first_mention, sentence.start + end)
         clause = _Clause(begin, end, sentence.mentions[first_mention:next_mention], not_asserted=False)
         if clause.mentions:
             clause.not_asserted = _does_not_assert(low, begin, end, traits, may_hedge)

@@ -142,7 +142,7 @@ def card(
         if any(can_be_finished(record, store) for record in records):
             resume = command_on_results(store.folder, "resume")
             report = command_on_results(store.folder, "report", "-o", output)
-            say(f"to finish the card: {resume}; then for the page: {report}")
+            say(f"to finish the card: {resume}; then write the page: {report}")
         say(f"report written to {output.resolve()}")
         return INCOMPLETE if exit_code or any(part.is_broken for part in parts) else 0
 
