@@ -79,7 +79,8 @@ class Task:
     chunk: int = 1024
     """The minimum number of examples that are requested and scored together; the model may ask for more."""
     trains: bool = False
-    """Whether the task requests trainings (``Train`` requests), which the runs of a sweep share and run in parallel."""
+    """Whether the task requests trainings (``Train`` requests). The runs of a sweep share them, and they are carried
+    out in parallel."""
     option_help: ClassVar[Mapping[str, str]] = {}
     """Option → its meaning in a few words, which ``lmassay tasks NAME`` prints. Subclasses inherit the entries."""
     config_example: ClassVar[str] = ""
@@ -370,7 +371,8 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
 
     ``verb`` is the kind, which is also the name of the model's method: generate, logprobs, slot or gradients. Each
     request gets exactly one response. A model that returns anything else is reported with a PluginError. Requests with
-    texts that are not valid Unicode are not sent; their responses say so. A ModelError that a user's model raises
+    texts that are not valid Unicode are not sent, and their responses say so; only a model that sets ``cached`` to
+    False, such as one that looks up answers by line, gets them. A ModelError that a user's model raises
     becomes the response to the request that failed, and the remaining requests are sent again. If it is unknown which
     request failed, the error becomes the response to all unanswered requests. A FatalModelError, or a ModelError of one
     of lmassay's own models, is raised.
@@ -569,7 +571,7 @@ class Sample:
     """The folder with the template; all other files in it are data files."""
     model: str | Mapping[str, Any] | None = "smollm2"
     """The model if the user does not name one. ``@DATA@/file.py:Name`` is a class in one of the data files; None means
-    that the task needs no model."""
+    that the sample runs without a model."""
     marks: Hook | None = None
     """(the model as the configuration names it) → a mapping from further placeholders, without the @ signs, to their
     values."""
@@ -798,9 +800,10 @@ class View:
     """How the runs of a task are shown. All members are optional; without them, runs are shown in a generic form."""
 
     section: Hook | None = None
-    """(store, records) → the Section of the report for runs of one task."""
+    """(store, records) → the Section of the report for runs of one task, or None for a table of all results."""
     texts: Hook | None = None
-    """(row, requests) → (name, text) pairs that the example browser shows, in reading order."""
+    """(row, exchanges) → (name, text) pairs that the example browser shows, in reading order. An exchange is a pair of
+    a stored request, as a mapping, and its Response."""
     key_texts: tuple[KeyText, ...] = ()
     """The texts that are columns in the table of examples; by default the first text and the answer."""
     headline: Hook | None = None

@@ -80,9 +80,9 @@ _URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
 _LONGEST_KEY = 50_000
 # A shorter value, such as "none", is not blanked out, because it would disappear from ordinary text.
 _MIN_SECRET_LENGTH = 8
-# A value without a digit that is shorter than this is taken for a word, not for a key.
+# A shorter value without a digit is taken for a word, not for a key.
 _LENGTH_WITHOUT_DIGITS = 20
-# A text of capitals and digits without an underscore that is longer than this is a key, not the name of a variable.
+# A longer text of capitals and digits, without an underscore, is taken for a key, not for the name of a variable.
 _LONGEST_PLAIN_NAME = 23
 # The keys in use, which are blanked out of everything.
 _in_use: set[str] = set()
@@ -131,8 +131,7 @@ def is_variable_name(text: str) -> bool:
         return True
     if not _VARIABLE_NAME.fullmatch(text):
         return False
-    has_words = "_" in text or len(text) <= _LONGEST_PLAIN_NAME or text.isalpha()
-    return has_words
+    return "_" in text or len(text) <= _LONGEST_PLAIN_NAME or text.isalpha()
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ class RunExample:
     prompts: tuple[str, ...]
     """The texts that the model was sent; empty if the answers come from files."""
     answers: tuple[Any, ...]
-    """What the model answered: texts, or objects with probabilities."""
+    """What the model answered: texts, or other objects, such as a :class:`lmassay.Continuation` with probabilities."""
     scores: Mapping[str, float]
     """Metric → score."""
     unscored: Mapping[str, str]

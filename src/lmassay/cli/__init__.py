@@ -79,8 +79,8 @@ def app() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line.
 
-    An error that the user can fix is printed in one line and exits with code 2. Ctrl-C exits with 130. A bug prints a
-    traceback and exits with 1.
+    An error that the user can fix is printed in one line and exits with code 2. Ctrl-C exits with 130 and SIGTERM with
+    143. A bug prints a traceback and exits with 1. The codes of the commands are in :mod:`lmassay.cli.exit`.
     """
     if argv is None:
         restart_in_utf8_mode()

@@ -34,9 +34,9 @@ from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.wording import counted, enumerated
 
-# Metrics that a narrow terminal has room for.
+# How many metrics a narrow terminal has room for.
 _NARROW_METRICS = 3
-# Runs of one status that are named below the table.
+# At most this many runs of one status are named below the table.
 _MAX_NAMED_RUNS = 6
 _MIN_LABEL_WIDTH = 12
 # A word of a label that is longer may be broken.

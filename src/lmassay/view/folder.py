@@ -120,6 +120,7 @@ class ResultsFolder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _read_at: float = -1.0
+    """When the folder was last checked, by ``time.monotonic()``; negative if the snapshot must not be used any more."""
     _files: tuple[object, ...] = ()
     _counts: dict[str, _CountsOfRun] = field(default_factory=dict)
 
