@@ -223,7 +223,7 @@ def _can_begin(low: str, start: int, first: str) -> bool:
         return not _is_latin(first) and not _is_hangul(first)
     if not (_is_hangul(before) and _is_hangul(first)):
         return True
-    # 정규직 is not named in 비정규직.
+    # 정규직 (permanent employee) is not named in 비정규직 (temporary employee).
     return low.endswith(patterns.RUN_ON, 0, start)
 
 

@@ -117,7 +117,8 @@ CLAUSE = either(
     r"(?=\b(?:rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
     other_languages.CLAUSE,
     rf"(?<={_MENTION})(?=,? not (?:(?:the|a|an|option|choice) )?[\"'(]?{_MENTION})",
-    # "A보다 B가 적절합니다" prefers an answer, "할머니보다 손자가 젊다" compares people.
+    # "A보다 B가 적절합니다" (B is more suitable than A) prefers an answer; "할머니보다 손자가 젊다" (the grandson is
+    # younger than the grandmother) compares people.
     rf"{_MENTION}[\"'*)]{{0,3}}(?:보다는?| 대신에?)(?= [^.]{{0,30}}{_FOR_AN_ANSWER})",
     rf"{LETTER}[\"'*)]{{0,3}} 대신에?(?= )",
     # A comma in a list of choices is not a border.
@@ -136,7 +137,9 @@ CONCLUSION = re.compile(
 )
 
 # --- where the answer is stated --------------------------------------------------------------------------------------
+# Quotes and brackets around an answer.
 _WRAP = r"[\"'*_)\]>} ]{0,6}"
+# The position just before a mention.
 _HERE = rf"(?=[(\[]?{_MENTION})"
 _THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
 # "The answer is" and the like; the answer follows.

@@ -132,7 +132,11 @@ def _is_results_folder(value: Any) -> bool:
 def _configs(
     task: Any, model: Any, options: Mapping[str, Any], objects: PythonObjects, storage: DataStorage
 ) -> list[RunConfig]:
-    """Return the configuration of each run."""
+    """Return the configuration of each run.
+
+    ``options`` override the keys of a configuration. ``objects`` and ``storage`` receive the Python objects and the
+    data among the arguments, to which a configuration can only refer by name or path.
+    """
     if not _is_config(task):
         if task is None:
             raise ConfigError("task: give a task or a configuration; `lmassay tasks` lists the tasks")
@@ -202,6 +206,7 @@ def _executor(plans: Sequence[Plan], workers: int | None, scheduler: str | None)
 
 
 def _has_work_for_workers(plan: Plan) -> bool:
+    """Return whether a run trains models, or sends requests to a model that worker processes may compute."""
     if plan.task.trains:
         return True
     return plan.model is not None and plan.model.distributable and bool(plan.task.needs)

@@ -130,6 +130,7 @@ def plan_all(
 ) -> PlannedRuns:
     """Check and plan every run of every configuration. Errors name the file and line.
 
+    ``overrides`` are the values of ``--set``, and ``limit`` is the number of examples per run (``--limit``).
     ``selections`` choose some of the runs (``--only``). ``require`` is an additional check of each plan, which raises a
     ConfigError if the run is impossible. If some combinations of a sweep are impossible, the others are planned. With
     ``strict``, one impossible combination is an error; without it, it is only an error if all are impossible.
