@@ -68,7 +68,8 @@ class Budget:
         Unanswered requests, and the new one, are assumed to cost as much as the average answer so far.
         """
         with self._lock:
-            # The expected cost of the unanswered requests and the new one, as a share of what was spent so far.
+            # The expected cost of the unanswered requests and the new one, as a share of what was spent so far. Before
+            # the first answer, nothing is known about their cost, so it is taken to be 0.
             share = (in_flight + 1) / self.answers if self.answers else 0.0
             fits_usd = _fits(self.spent_usd, self.usd, share)
             fits_tokens = _fits(self.spent_tokens, self.tokens, share)

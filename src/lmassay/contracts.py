@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ModelReplies = Iterable[Response | str | Continuation | Candidates | Substitutions | tuple[int, Response]]
 """What a method of a model may return: answers in the order of the requests, or (request number, response) pairs in any
-order."""
+order; requests are numbered from 0."""
 Hook = str | Callable[..., Any]
 """A function, or its import path ``package.module:name``; the path is imported when the function is first needed."""
 
@@ -65,7 +65,8 @@ class Task:
     """What the model must be able to do: generate, logprobs, slot, train, choices, gradients (see ``Model.can``). Empty
     if the task needs no model."""
     evaluation: Evaluation | None = None
-    """The evaluation that the task belongs to. Subclasses inherit it, and with it the report, headline and card."""
+    """The evaluation that the task belongs to. It decides how runs of the task are shown: the section of the report,
+    the headline (the most important number) and the place on the card (``lmassay card``). Subclasses inherit it."""
     label: str = ""
     """A short name for tables; the task's name if empty."""
     metrics: Sequence[Metric] = ()
@@ -78,7 +79,8 @@ class Task:
     chunk: int = 1024
     """The minimum number of examples that are requested and scored together; the model may ask for more."""
     trains: bool = False
-    """Whether the task requests trainings (``Train`` requests), which the runs of a sweep share and run in parallel."""
+    """Whether the task requests trainings (``Train`` requests). The runs of a sweep share them, and they are carried
+    out in parallel."""
     option_help: ClassVar[Mapping[str, str]] = {}
     """Option → its meaning in a few words, which ``lmassay tasks NAME`` prints. Subclasses inherit the entries."""
     config_example: ClassVar[str] = ""
@@ -369,9 +371,11 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
 
     ``verb`` is the kind, which is also the name of the model's method: generate, logprobs, slot or gradients. Each
     request gets exactly one response. A model that returns anything else is reported with a PluginError. Requests with
-    texts that are not valid Unicode are not sent; their responses say so. A ModelError that a user's model raises
+    texts that are not valid Unicode are not sent, and their responses say so; only a model that sets ``cached`` to
+    False, such as one that looks up answers by line, gets them. A ModelError that a user's model raises
     becomes the response to the request that failed, and the remaining requests are sent again. If it is unknown which
-    request failed, the error becomes the response to all unanswered requests.
+    request failed, the error becomes the response to all unanswered requests. A FatalModelError, or a ModelError of one
+    of lmassay's own models, is raised.
     """
     not_text = [number for number, request in enumerate(requests) if not is_text(request)]
     # A model that looks up answers by line or id does not read the texts.
@@ -473,8 +477,8 @@ class _Call:
                 raise
             self.reason = str(error)
             remaining = [number for number in range(len(self._requests)) if number not in answered]
-            # A generator that yields in order was about to answer the next request. Otherwise it is unknown which one
-            # failed: none of them gets an answer, and `lmassay resume` tries them again.
+            # A generator that yields in order was about to answer the next request. Otherwise it is unknown which
+            # request failed: all remaining ones count as failed, and `lmassay resume` tries them again.
             knows_failed_request = in_order and isinstance(replies, Iterator)
             self.failed = remaining[:1] if knows_failed_request else remaining
             self.not_reached = remaining[len(self.failed) :]
@@ -567,9 +571,10 @@ class Sample:
     """The folder with the template; all other files in it are data files."""
     model: str | Mapping[str, Any] | None = "smollm2"
     """The model if the user does not name one. ``@DATA@/file.py:Name`` is a class in one of the data files; None means
-    that the task needs no model."""
+    that the sample runs without a model."""
     marks: Hook | None = None
-    """(model) → a mapping from further placeholders, without the @ signs, to their values."""
+    """(the model as the configuration names it) → a mapping from further placeholders, without the @ signs, to their
+    values."""
     model_files: Mapping[str, Path] = field(default_factory=dict)
     """Further data files that only the sample's own model or method uses: file name → file. They are not written if the
     user names a model with ``--model``."""
@@ -705,7 +710,8 @@ class Variation:
     """
 
     pooled: str = ""
-    """Runs of one model that differ only in this part are variants of one question, which have one pooled headline."""
+    """Runs of one model that differ only in this part are variants of one question; together they get one pooled
+    headline."""
     pooled_by_file: bool = False
     """Whether to pool only runs whose values of ``pooled`` are equal up to the last dot: the prompts of one file."""
     identity: str = ""
@@ -794,9 +800,10 @@ class View:
     """How the runs of a task are shown. All members are optional; without them, runs are shown in a generic form."""
 
     section: Hook | None = None
-    """(store, records) → the Section of the report for runs of one task."""
+    """(store, records) → the Section of the report for runs of one task, or None for a table of all results."""
     texts: Hook | None = None
-    """(row, requests) → (name, text) pairs that the example browser shows, in reading order."""
+    """(row, exchanges) → (name, text) pairs that the example browser shows, in reading order. An exchange is a pair of
+    a stored request, as a mapping, and its Response."""
     key_texts: tuple[KeyText, ...] = ()
     """The texts that are columns in the table of examples; by default the first text and the answer."""
     headline: Hook | None = None
@@ -876,7 +883,10 @@ class Evaluation(View):
 
 
 def resolve(hook: Hook) -> Callable[..., Any]:
-    """Return the function behind a hook, importing it if the hook is an import path."""
+    """Return the function behind a hook, importing it if the hook is an import path.
+
+    Raise a PluginError if it cannot be imported.
+    """
     if not isinstance(hook, str):
         return hook
     module_name, colon, name = hook.partition(":")

@@ -3,7 +3,7 @@
 LmassayError
 ├── UserError            the user can fix it: one line on standard error, exit code 2
 │   ├── ConfigError      a configuration key or value is wrong
-│   │   └── UnsuitableModel  the model cannot read the data of the task, such as words outside its vocabulary
+│   │   └── UnsuitableModel  the model cannot read the data of the task, such as words that its vocabulary lacks
 │   ├── DataError        an input file is missing or wrong; the message names file and line
 │   │   └── NotFetched   a model or data set is not on this machine yet; the message names the command
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
@@ -180,7 +180,7 @@ def closest(name: str, available: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, available: Iterable[str]) -> str:
-    """Return a hint such as ``; did you mean 'chrf'?``, or the list of available names.
+    """Return a hint such as ``; did you mean 'chrf'?``, or the available names; an empty text if there are none.
 
     >>> did_you_mean("chfr", ["chrf", "bleu"])
     "; did you mean 'chrf'?"

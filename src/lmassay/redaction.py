@@ -34,9 +34,10 @@ _SECRET_OPTION = re.compile(
     r"|secret|password|passwd|passphrase|credentials?|authorization|cookie)$|^token$"
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-# Where a key may begin: where a word of ASCII letters begins (in other scripts, a word may follow without a space), and
-# after an escape sequence of Python, JSON or an address, such as "\n" or "%22", which ends in a letter or a digit. The
-# codes for colours on a terminal, such as "ESC[31m" and "ESC[1;31m", end in a letter too.
+# Where a key may begin: where a word of ASCII characters begins (also directly after a letter of another script, since
+# some scripts have no spaces), and after an escape sequence of Python, JSON or an address, such as "\n" or "%22", which
+# ends in a letter or a digit. The codes for colours on a terminal, such as "ESC[31m" and "ESC[1;31m", end in a letter
+# too.
 _BEGINNING = (
     r"(?a:\b|(?<=\\[nrtbfv])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\U[0-9A-Fa-f]{8})"
     r"|(?<=%[0-9A-Fa-f]{2})|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m)|(?<=;[0-9]{3}m))"
@@ -49,16 +50,17 @@ _KNOWN_KEYS = (
     r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}(?a:\b))"
 )
 _SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s\"'<>]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-# JSON Web Tokens. The search begins where a word begins, and goes back nowhere: a search from each "eyJ" in a long word
-# would take the square of its length.
+# JSON Web Tokens. The search begins where a word begins and never backtracks: to search again from each "eyJ" in a long
+# word would take time that grows with the square of its length.
 _WEB_TOKEN = re.compile(
     rf"(?a:(?<![\w\-])(?P<before>(?>[\w\-]*?(?=eyJ){_BEGINNING}))"
     r"(?P<token>eyJ[\w\-]{8,}+\.eyJ[\w\-]{8,}+\.[\w\-]+))"
 )
 _SECOND_PART_OF_JWT = ".eyJ"
-# A key that is written out in a configuration, which is refused. This needs more evidence than blanking out text in a
-# message: a prompt may contain "Bearer of good news" or "sk-learn-like". The evidence is searched for in each match
-# afterwards: a lookahead through the rest of a long word, at each of its letters, would take seconds.
+# A key that is written out in a configuration. Such a configuration is refused, so this needs more evidence than
+# blanking out text in a message: a prompt may contain "Bearer of good news" or "sk-learn-like". The evidence is
+# searched for in each match afterwards: a lookahead through the rest of a long word, at each of its letters, would take
+# seconds.
 _WRITTEN_KEY = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s{{}}]{{12,}}")
 _EVIDENCE = re.compile(r"\d|\bsk-(?:proj|ant|svcacct)-")
 # A part of an address that is not a word: letters and digits mixed, or a long number. Whether a match has both letters
@@ -78,9 +80,9 @@ _URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
 _LONGEST_KEY = 50_000
 # A shorter value, such as "none", is not blanked out, because it would disappear from ordinary text.
 _MIN_SECRET_LENGTH = 8
-# A value without a digit that is shorter than this is taken for a word, not for a key.
+# A shorter value without a digit is taken for a word, not for a key.
 _LENGTH_WITHOUT_DIGITS = 20
-# A text of capitals and digits without an underscore that is longer than this is a key, not the name of a variable.
+# A longer text of capitals and digits, without an underscore, is taken for a key, not for the name of a variable.
 _LONGEST_PLAIN_NAME = 23
 # The keys in use, which are blanked out of everything.
 _in_use: set[str] = set()
@@ -129,8 +131,7 @@ def is_variable_name(text: str) -> bool:
         return True
     if not _VARIABLE_NAME.fullmatch(text):
         return False
-    has_words = "_" in text or len(text) <= _LONGEST_PLAIN_NAME or text.isalpha()
-    return has_words
+    return "_" in text or len(text) <= _LONGEST_PLAIN_NAME or text.isalpha()
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ def _is_random(text: str) -> bool:
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether a text has a long word and, from its start on, lower-case letters, capitals and digits."""
+    """Return whether a text has a long word and, from the start of this word on, lower case, capitals and digits."""
     word = _LONG_WORD.search(text)
     return word is not None and all(kind.search(text, word.start()) is not None for kind in _LOWER_UPPER_DIGIT)
 

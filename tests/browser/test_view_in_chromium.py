@@ -197,7 +197,7 @@ def test_runs_are_filtered_compared_annotated_reported_and_deleted(opened, tmp_p
         window.chromium.find_element("id", "a-note").send_keys("do not cite")
         window.chromium.find_element("id", "a-tags").send_keys("baseline")
         window.click(".annotation button")
-        window.until_shown("Note and tags are saved.")
+        window.until_shown("The note and the tags have been saved.")
         window.open("/?tag=baseline")
         window.until_shown("do not cite")
         window.click("input[name=run]")

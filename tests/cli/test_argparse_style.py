@@ -51,7 +51,7 @@ def test_lists_are_read_as_argparse_reads_them(words, printed):
 def test_a_beginning_of_two_options_is_an_error_that_names_them():
     done = run(lists, "--pr", "1")
     assert done.exit_code == 2
-    assert "Option '--pr' may be --prefix, --prompt_ids; write more of it." in done.output
+    assert "Option '--pr' is ambiguous (--prefix, --prompt_ids); write the whole name." in done.output
 
 
 def test_an_added_option_must_be_written_in_full():

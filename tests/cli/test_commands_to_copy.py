@@ -40,7 +40,7 @@ def card(folder):
 
 
 def test_a_card_that_is_not_finished_tells_how(folder, card):
-    rest, page = re.search(r"to finish the card: lmassay (.*); then for the page: lmassay (.*)", card).groups()
+    rest, page = re.search(r"to finish the card: lmassay (.*); then write the page: lmassay (.*)", card).groups()
     (folder / "my page.html").unlink()
     assert lmassay(*shlex.split(rest), cwd=folder).returncode == 1, "it was found and tried again"
     assert lmassay(*shlex.split(page), cwd=folder).returncode == 0

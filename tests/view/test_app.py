@@ -131,7 +131,7 @@ def test_the_page_follows_a_run_that_goes_on(tmp_path):
         assert "Filter runs" not in page
         with store.lock("r1"):
             add_run(store, "r1", status="running", scores={"a": 1.0, "b": 0.0})
-            browser.server.context.folder.forget()
+            browser.server.context.folder.forget_snapshot()
             live = browser.live("/live")
             assert "0 of 2" in live["parts"]["runs"]
             assert "running" in live["parts"]["summary"]
@@ -139,11 +139,11 @@ def test_the_page_follows_a_run_that_goes_on(tmp_path):
             run = browser.live("/runs/r1/live")
             assert "Examples appear here" in run["parts"]["examples"]
             store.add_rows("r1", [(0, row("a", 1.0))])
-            browser.server.context.folder.forget()
+            browser.server.context.folder.forget_snapshot()
             later = browser.live(f"/runs/r1/live?version={run['version']}")
             assert "1 of 2" in later["parts"]["state"]
             assert ">1 example<" in later["parts"]["examples"]
-        browser.server.context.folder.forget()
+        browser.server.context.folder.forget_snapshot()
         ended = browser.live(f"/runs/r1/live?version={later['version']}")
         assert "The process of this run was killed" in ended["parts"]["state"]
         assert browser.get(f"/runs/r1/live?version={ended['version']}").status_code == 204

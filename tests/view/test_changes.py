@@ -35,8 +35,8 @@ def test_a_note_and_tags_are_saved_and_shown_once_as_done(browser):
     assert saved.tags == ("baseline", "paper")
     assert saved.note.startswith("first line\n<script>")
     target = answer.headers["location"]
-    assert "Note and tags are saved." in browser.page(target)
-    assert "Note and tags are saved." not in browser.page(target)
+    assert "The note and the tags have been saved." in browser.page(target)
+    assert "The note and the tags have been saved." not in browser.page(target)
     assert 'href="/?tag=baseline"' in browser.page("/")
 
 

@@ -14,7 +14,7 @@ from tests.view.kit import add_run, row, sample_folder, viewed
 
 
 def status_of(results: ResultsFolder, run: str) -> str:
-    results.forget()
+    results.forget_snapshot()
     state = results.snapshot().run(run)
     assert state is not None
     return state.record.status
@@ -69,7 +69,7 @@ def test_a_waiting_run_can_be_resumed_when_its_command_has_ended(tmp_path):
             assert state is not None
             assert state.in_progress
             assert state.trainings is None
-        results.forget()
+        results.forget_snapshot()
         state = results.snapshot().run("r1")
         assert state is not None
         assert state.can_be_resumed
@@ -92,10 +92,10 @@ def test_a_folder_that_does_not_exist_is_empty_until_it_does(tmp_path):
     assert not results.snapshot().problem
     assert not (tmp_path / "later").exists()
     sample_folder(tmp_path / "later")
-    results.forget()
+    results.forget_snapshot()
     assert len(results.snapshot().runs) == 3
     shutil.rmtree(tmp_path / "later")
-    results.forget()
+    results.forget_snapshot()
     assert results.snapshot().runs == ()
 
 
@@ -175,7 +175,7 @@ def test_a_run_in_which_nothing_could_be_scored_has_nothing_to_resume(tmp_path):
         add_run(store, "r1", status="incomplete")
         add_run(store, "r2", status="incomplete", scores={"a": None})
         store.add_rows("r2", [(0, row("a", None, error="HTTP 500"))])
-    results.forget()
+    results.forget_snapshot()
     states = {state.record.id: state for state in results.snapshot().runs}
     assert not states["r1"].can_be_resumed
     assert states["r2"].can_be_resumed

@@ -38,6 +38,7 @@ class Mention:
     end: int
     letters: str
     by: Literal["letter", "text", "unknown"]
+    """What names the choice: its letter, its text, or other words for the unknown choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class ChoiceLookup:
     texts: Sequence[tuple[str, str]]
     """(text, letters) pairs: a text has several letters if several choices have this text."""
     exact: dict[str, str]
-    """Text → its letters; each text also with all spaces removed."""
+    """Text → its letters; each text also with its article, and with all spaces removed."""
     unknown: str
     """The letter of the choice that says that the answer cannot be known; empty unless exactly one choice says so."""
     unknown_words: tuple[re.Pattern[str], ...]
@@ -128,7 +129,7 @@ def find_mentions(line: str, choices: ChoiceLookup) -> MaskedLine:
         low = patterns.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)
     by_letter = []
     for match in choices.letter.finditer(line):
-        # A letter that was masked meanwhile belongs to the text of a choice.
+        # A letter that is masked already belongs to the text of a choice, or to "n/a".
         is_masked = low[match.start()] != match[1].lower()
         if not is_masked and _is_letter(line, low, match.start()):
             by_letter.append(Mention(match.start(), match.end(), match[1].upper(), "letter"))
@@ -178,7 +179,7 @@ def _unknown_choice(texts: Sequence[str], letters: str) -> tuple[str, tuple[re.P
 
 
 def _mask(low: str, new_mentions: Sequence[Mention], mentions: list[Mention]) -> str:
-    """Return the line with the new mentions masked, and add them to the others."""
+    """Return the line with the new mentions masked, and add these to the list ``mentions``."""
     if not new_mentions:
         return low
     pieces = []
@@ -222,7 +223,7 @@ def _can_begin(low: str, start: int, first: str) -> bool:
         return not _is_latin(first) and not _is_hangul(first)
     if not (_is_hangul(before) and _is_hangul(first)):
         return True
-    # 정규직 is not named in 비정규직.
+    # 정규직 (permanent employee) is not named in 비정규직 (temporary employee).
     return low.endswith(patterns.RUN_ON, 0, start)
 
 

@@ -95,7 +95,7 @@ _IS = r"(?:ist|wäre|lautet|est|es|sería|is|è|é|seria)"
 _ANSWER = r"(?:antwort|lösung|réponse|respuesta|antwoord|risposta|resposta|cevap|yanıt)"
 
 
-def stated_behind(wrap: str, here: str) -> str:
+def answer_follows(wrap: str, here: str) -> str:
     """Return the pattern of "the answer is", after which the answer follows.
 
     ``wrap`` is the pattern of quotes and brackets around an answer, ``here`` that of the position before a mention.
@@ -103,12 +103,12 @@ def stated_behind(wrap: str, here: str) -> str:
     return rf"\b{_ANSWER}\b{wrap}(?:{_IS}\b|[:=→-]|{here})"
 
 
-def stated_before(behind: str) -> str:
+def answer_precedes(whole_mention: str) -> str:
     """Return the pattern of "… is the answer", before which the answer stands.
 
-    ``behind`` is the pattern of a mention and of the quotes and brackets that may directly follow it.
+    ``whole_mention`` is the pattern of a mention and of the quotes and brackets that may directly follow it.
     """
-    return rf"{behind} {_IS} (?:die |la |le |a |de |het )?{_RIGHT}"
+    return rf"{whole_mention} {_IS} (?:die |la |le |a |de |het )?{_RIGHT}"
 
 
 _AFTER_A_LETTER = (

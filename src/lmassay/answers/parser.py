@@ -3,17 +3,18 @@
 It reads Korean and English best; :mod:`lmassay.answers.other_languages` has the wordings with which seven other
 languages state and deny an answer.
 
-An answer is a letter, the text of a choice, or a statement that the answer cannot be known. What is explicitly stated
-("정답은 B", "the answer is B", a line with nothing but a letter) counts more than what a sentence merely mentions. A
-choice that is denied, called a bias or called no more than possible does not count. If a text has two different
-answers, or a letter next to the text of another choice, it has no answer. Numbers (3 does not mean C), refusals and
-unfinished reasoning are not answers either.
+A model may answer with a letter, with the text of a choice, or with a statement that the answer cannot be known. What
+is explicitly stated ("정답은 B", "the answer is B", a line with nothing but a letter) counts more than what a sentence
+merely mentions. A choice that is denied, called a bias or called no more than possible does not count. If the plainest
+statements of a text name two different choices, or a letter together with the text of another choice, the text has no
+answer. Numbers (3 does not mean C), refusals and unfinished reasoning are not answers either.
 
 The text is split into lines, a line into sentences, and a sentence into clauses. A sentence becomes a
 :class:`Statement`: the choices that it asserts, and how plainly it does so. Terms of this package:
 
-- A *mention* is a part of a line that names a choice. It is *masked*: its characters are replaced by a private one, so
-  that the regular expressions find it whatever the choice is.
+- A *mention* is a part of a line that names a choice. It is *masked*: each of its characters is replaced by a
+  private-use Unicode character, one for letters and another for texts, so that the regular expressions find the mention
+  whatever the choice is.
 - ``low`` is a text in lower case with masked mentions; ``begin`` and ``end`` delimit the part of it that is meant.
 - The *unknown* choice is the one that says that the answer cannot be known.
 - A clause *denies* a choice ("not B"), *hedges* ("it could be B") or *disowns* it ("many would say B", "that is a
@@ -44,6 +45,7 @@ TAKEN_BACK = "taken back"
 _MAX_BARE_LENGTH = 400
 # Characters around an answer that mean nothing.
 _AROUND = " \t\r\n.*()[]\"':"
+# A letter with the text of a choice: "B) The grandson".
 _LABELLED = re.compile(r"([A-Za-z])[)\].:*\"' \t]{1,4}(\S[^\r\n]{0,80})")
 
 
@@ -54,16 +56,17 @@ class Parsed:
     letter: str | None
     """The letter of the choice; None if the text has no answer."""
     how: str
-    """How the answer was recognised, or why the text has none."""
+    """How the answer was recognised, such as ``letter alone``, or why the text has none, such as ``denied only``."""
 
 
 class Weight(IntEnum):
     """How plainly something is said to be the answer; the plainest comes first."""
 
     STATED = 1
-    """The sentence says that it is the answer, consists of nothing else, or corrects an earlier answer."""
+    """The sentence says that it is the answer, consists of nothing else, begins like an entry in a list of choices
+    (``B) …``), or corrects an earlier answer."""
     STRESSED = 2
-    """It is in bold type, in a conclusion ("therefore …"), or a letter at the beginning of the text."""
+    """It is in bold type or in a conclusion ("therefore …"), or the text begins with its letter."""
     MENTIONED = 3
     """A sentence mentions it in any other way."""
     EXPLAINED = 4
@@ -78,7 +81,7 @@ class Statement:
     letters: frozenset[str]
     """The choices that the sentence asserts; empty if it only denies choices."""
     how: str
-    """How the choices are named, or why none is asserted."""
+    """How the choices are named, or why none is asserted: a value for :attr:`Parsed.how`."""
     listed: str = ""
     """The letter that the sentence begins with if it looks like an entry in a list of choices, such as ``B) …``."""
 
@@ -97,8 +100,9 @@ def can_read(language: str) -> bool:
 def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: str = "") -> Parsed:
     """Return the choice that an answer names.
 
-    ``raw`` is the text that the model wrote. ``question`` helps with sentences such as "The grandson was not": they are
-    the answer "grandson" if the question was who was not, and otherwise deny it.
+    ``raw`` is the text that the model wrote, and ``letters`` are the labels of the choices, in the same order.
+    ``question`` helps with sentences such as "The grandson was not": if the question was "Who was not …?", they give
+    the answer "grandson"; otherwise they deny it.
 
     >>> parse("**정답은 B입니다.**", ["손자", "할머니", "알 수 없음"])
     Parsed(letter='B', how='answer stated')
@@ -111,17 +115,17 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
     at_a_glance = _parse_at_a_glance(raw, lookup)
     if at_a_glance is not None:
         return at_a_glance
-    answer = plain(raw)
+    normalised = plain(raw)
     traits = question_traits(question)
-    # A model may go on and write another question with its answer, which counts only if there is no answer before it.
-    own_text = before_next_question(answer.text)
+    # A model may go on and write another question and its answer. They are read only if nothing before them answers.
+    own_text = before_next_question(normalised.text)
     parsed = _decide(own_text, lookup, traits)
-    if parsed is _NOTHING and own_text is not answer.text:
-        parsed = _decide(answer.text, lookup, traits)
-    if parsed is _NOTHING and answer.unfinished:
+    if parsed is _NOTHING and own_text is not normalised.text:
+        parsed = _decide(normalised.text, lookup, traits)
+    if parsed is _NOTHING and normalised.unfinished:
         return Parsed(None, "unfinished thought")
-    if parsed.letter is not None and answer.held_in:
-        return Parsed(parsed.letter, answer.held_in)
+    if parsed.letter is not None and normalised.held_in:
+        return Parsed(parsed.letter, normalised.held_in)
     return parsed
 
 
@@ -141,9 +145,9 @@ def _parse_at_a_glance(raw: str, lookup: ChoiceLookup) -> Parsed | None:
     return None
 
 
-def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed:
-    """Return the answer of a text: the choice that all of its plainest statements assert."""
-    statements = _statements_of_text(text, lookup, question)
+def _decide(text: str, lookup: ChoiceLookup, traits: QuestionTraits) -> Parsed:
+    """Return the answer of a text: the choice that all of its plainest statements assert, or why there is none."""
+    statements = _statements_of_text(text, lookup, traits)
     if not statements:
         return _NOTHING
     repeats_choices = any(statement.how == REPEATED for statement in statements)
@@ -188,7 +192,7 @@ def _agreement(statements: Sequence[Statement]) -> Parsed:
     return Parsed(None, TWO_ANSWERS)
 
 
-def _statements_of_text(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> list[Statement]:
+def _statements_of_text(text: str, lookup: ChoiceLookup, traits: QuestionTraits) -> list[Statement]:
     """Return the statements of all lines of a text."""
     lines = []
     for raw_line in text.splitlines():
@@ -200,24 +204,25 @@ def _statements_of_text(text: str, lookup: ChoiceLookup, question: QuestionTrait
     cached: dict[str, list[Statement]] = {}
     for line in lines:
         if not statements:
-            statements += statements_of_line(line, lookup, question, first=True, alone=len(lines) == 1)
+            statements += statements_of_line(line, lookup, traits, first=True, alone=len(lines) == 1)
             continue
         if line not in cached:
-            cached[line] = list(statements_of_line(line, lookup, question, first=False, alone=False))
+            cached[line] = list(statements_of_line(line, lookup, traits, first=False, alone=False))
         statements += cached[line]
     return _without_retracted(statements, lookup.unknown)
 
 
 def _without_retracted(statements: list[Statement], unknown: str) -> list[Statement]:
-    """Remove the choices that a later sentence takes back from all statements before it.
+    """Apply retractions such as "but that is a bias", and remove them from the statements.
 
-    The unknown choice is never taken back.
+    A retraction disowns the choices of the statement before it, in that statement and in all earlier ones. Statements
+    after the retraction keep them. The unknown choice is never taken back.
     """
     if all(statement.how != TAKEN_BACK for statement in statements):
         return statements
     remaining: list[Statement] = []
     disowned: frozenset[str] = frozenset()
-    # From the last statement to the first, because a retraction disowns the statement before it.
+    # From the last statement to the first, because a retraction is about the statement before it.
     retracts = False
     for statement in reversed(statements):
         if statement.how == TAKEN_BACK:
@@ -242,13 +247,13 @@ class _Sentence:
     """Where it begins in its line; the positions of mentions count from the beginning of the line, too."""
     mentions: Sequence[Mention]
     first: bool
-    """Whether it is the first sentence of the text that says anything about a choice."""
+    """Whether it is at the beginning of its line, and no earlier line says anything about a choice."""
     explains: bool
     """Whether it comes after "because", "explanation:" and the like."""
 
 
 def statements_of_line(
-    text: str, choices: ChoiceLookup, question: QuestionTraits, *, first: bool, alone: bool
+    text: str, choices: ChoiceLookup, traits: QuestionTraits, *, first: bool, alone: bool
 ) -> Iterator[Statement]:
     """Yield the statements of a line.
 
@@ -260,7 +265,7 @@ def statements_of_line(
     bold = _bold_borders(text)
     for sentence in _sentences(line, first):
         if not sentence.mentions:
-            if hedging.takes_back(sentence.low, 0, len(sentence.low), question):
+            if hedging.takes_back(sentence.low, 0, len(sentence.low), traits):
                 yield _RETRACTION
             continue
         bare = _is_bare(sentence.low)
@@ -268,10 +273,10 @@ def statements_of_line(
         if is_question and not bare:
             continue
         if is_question and not (alone and len(sentence.low) == len(line.low)):
-            # "B?" with something after it only asks.
+            # "B?" is an answer only if the whole text is nothing else. With anything before or after it, it only asks.
             yield _DENIAL
             continue
-        asserted = sentence.mentions if bare else _asserted(sentence, choices.unknown, question)
+        asserted = sentence.mentions if bare else _asserted(sentence, choices.unknown, traits)
         if bare and len(choices.letters) > 2 and set(choices.letters) <= {mention.letters for mention in asserted}:
             yield _REPETITION
         elif asserted:
@@ -286,7 +291,7 @@ def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
     explains_from = explanation.start() if explanation else len(line.low)
     first_mention = 0
     for start, end in pairwise(_sentence_borders(line.low, explains_from)):
-        next_mention = _mentions_before(line.mentions, first_mention, end)
+        next_mention = _skip_mentions_before(line.mentions, first_mention, end)
         yield _Sentence(
             low=line.low[start:end],
             start=start,
@@ -297,8 +302,8 @@ def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
         first_mention = next_mention
 
 
-def _mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
-    """Return the index of the first mention, from the index ``first`` on, that starts at or after ``end``."""
+def _skip_mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
+    """Skip the mentions that start before ``end``, from the index ``first`` on; return the index of the next one."""
     index = first
     while index < len(mentions) and mentions[index].start < end:
         index += 1
@@ -337,7 +342,8 @@ def _bold_borders(text: str) -> list[int]:
 def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int], bare: bool) -> Statement:
     """Return the statement of a sentence, with the weight of the plainest way in which it names choices.
 
-    ``bold`` has the borders of bold type in the line, and ``bare`` says that the sentence is nothing but mentions.
+    ``bold`` has the borders of bold type in the line, and ``bare`` says that the sentence is nothing but mentions, and
+    not a question.
     """
     begins_with_letter, listed = _beginning(sentence)
     if bare and not sentence.explains:
@@ -347,7 +353,7 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
         if listed:
             stated_mentions = [asserted[0], *stated_mentions]
         return _statement(Weight.STATED, stated_mentions, "answer stated")
-    if patterns.STATED_BEFORE.search(sentence.low):
+    if patterns.ANSWER_PRECEDES.search(sentence.low):
         return _statement(Weight.STATED, asserted, "answer stated")
     if listed and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
@@ -368,7 +374,7 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
 
 def _stated_after(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Mention]:
     """Return the mentions after words such as "the answer is"."""
-    announcement = patterns.STATED_BEHIND.search(sentence.low)
+    announcement = patterns.ANSWER_FOLLOWS.search(sentence.low)
     if announcement is None:
         return []
     return [mention for mention in asserted if mention.start >= sentence.start + announcement.end()]
@@ -409,6 +415,7 @@ def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: st
 def _how(weight: Weight, kinds: set[str]) -> str:
     """Return how choices were named, given the kinds of their mentions."""
     if kinds == {"letter"}:
+        # STATED is here a sentence that is nothing but mentions, or that begins like "B) …".
         return "letter alone" if weight == Weight.STATED else "letter in a sentence"
     if kinds == {"unknown"}:
         return "unknown in other words"
@@ -418,14 +425,14 @@ def _how(weight: Weight, kinds: set[str]) -> str:
 
 
 def _is_bare(low: str) -> bool:
-    """Return whether a sentence is nothing but mentions: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
+    """Return whether a sentence is nothing but mentions and filler words: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
     if len(low) > _MAX_BARE_LENGTH:
         return False
     without_mentions = low.replace(patterns.TEXT, " ").replace(patterns.LETTER, " ")
     return all(word in patterns.FILLERS for word in patterns.WORD.findall(without_mentions))
 
 
-# --- clauses: which mentions a sentence denies ------------------------------------------------------------------------
+# --- clauses: which mentions a sentence asserts -----------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -435,33 +442,37 @@ class _Clause:
     begin: int
     end: int
     mentions: Sequence[Mention]
-    denied: bool
+    not_asserted: bool
+    """Whether the clause denies, hedges or disowns its choices, or another clause disowns them."""
     hedged: bool = False
+    """Whether the clause calls its choices no more than possible."""
 
 
-def _asserted(sentence: _Sentence, unknown: str, question: QuestionTraits) -> Sequence[Mention]:
-    """Return the mentions that neither their own clause denies nor the clause next to it disowns."""
+def _asserted(sentence: _Sentence, unknown: str, traits: QuestionTraits) -> Sequence[Mention]:
+    """Return the mentions that the sentence asserts.
+
+    A hedged mention counts after an asserted one ("A, but it could be B"), so that the sentence has two answers.
+    """
     low = sentence.low
     may_hedge = hedging.may_hedge(low)
-    if not _denies(low, 0, len(low), question, may_hedge):
+    if not _does_not_assert(low, 0, len(low), traits, may_hedge):
         return sentence.mentions
-    clauses, has_label = _clauses(sentence, unknown, question, may_hedge)
+    clauses, has_label = _clauses(sentence, unknown, traits, may_hedge)
     if may_hedge:
-        _disown(low, clauses, unknown, question)
-    if has_label and _label_is_denied(low, clauses, unknown):
-        clauses[0].denied = True
+        _disown(low, clauses, unknown, traits)
+    if has_label and _label_is_rejected(low, clauses, unknown):
+        clauses[0].not_asserted = True
     asserted: list[Mention] = []
     for clause in clauses:
-        # "A, but it could be B" leaves open what the answer is; "알 수 없으며, A일 수도 있다" does not.
+        # After an asserted choice, a hedged one leaves open which of the two is the answer. After the unknown choice it
+        # does not: "알 수 없으며, A일 수도 있다" (it cannot be known, and it could be A).
         leaves_open = clause.hedged and any(mention.letters != unknown for mention in asserted)
-        if not clause.denied or leaves_open:
+        if not clause.not_asserted or leaves_open:
             asserted += clause.mentions
     return asserted
 
 
-def _clauses(
-    sentence: _Sentence, unknown: str, question: QuestionTraits, may_hedge: bool
-) -> tuple[list[_Clause], bool]:
+def _clauses(sentence: _Sentence, unknown: str, traits: QuestionTraits, may_hedge: bool) -> tuple[list[_Clause], bool]:
     """Return the clauses, and whether the first one is a label of the unknown choice, as in ``C - …``.
 
     The reason why the answer cannot be known follows such a label.
@@ -479,20 +490,21 @@ def _clauses(
     clauses: list[_Clause] = []
     first_mention = 0
     for begin, end in pairwise(sorted(borders)):
-        next_mention = _mentions_before(sentence.mentions, first_mention, sentence.start + end)
-        clause = _Clause(begin, end, sentence.mentions[first_mention:next_mention], denied=False)
+        next_mention = _skip_mentions_before(sentence.mentions, first_mention, sentence.start + end)
+        clause = _Clause(begin, end, sentence.mentions[first_mention:next_mention], not_asserted=False)
         if clause.mentions:
-            clause.denied = _denies(low, begin, end, question, may_hedge)
-            clause.hedged = clause.denied and may_hedge and hedging.hedges(low, begin, end, question)
+            clause.not_asserted = _does_not_assert(low, begin, end, traits, may_hedge)
+            clause.hedged = clause.not_asserted and may_hedge and hedging.hedges(low, begin, end, traits)
         clauses.append(clause)
         first_mention = next_mention
     return clauses, label is not None
 
 
-def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: QuestionTraits) -> None:
-    """Mark the clauses as denied that a clause next to them disowns, for example by calling them a bias.
+def _disown(low: str, clauses: Sequence[_Clause], unknown: str, traits: QuestionTraits) -> None:
+    """Mark clauses as not asserted if another clause disowns them, for example by calling them a bias.
 
-    Only a clause without mentions disowns another one. The unknown choice is never disowned.
+    Only a clause without mentions disowns another one: the next clause, or the last one before it that has mentions.
+    The unknown choice is never disowned.
     """
     last_with_mentions: _Clause | None = None
     for number, clause in enumerate(clauses):
@@ -501,32 +513,32 @@ def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: Questi
             continue
         target: _Clause | None = None
         has_next = number + 1 < len(clauses)
-        if has_next and hedging.disowns_what_follows(low, clause.begin, clause.end, question):
+        if has_next and hedging.disowns_what_follows(low, clause.begin, clause.end, traits):
             target = clauses[number + 1]
-        elif last_with_mentions and hedging.disowns_what_precedes(low, clause.begin, clause.end, question):
+        elif last_with_mentions and hedging.disowns_what_precedes(low, clause.begin, clause.end, traits):
             target = last_with_mentions
         if target is not None and any(mention.letters != unknown for mention in target.mentions):
-            target.denied = True
+            target.not_asserted = True
 
 
-def _label_is_denied(low: str, clauses: Sequence[_Clause], unknown: str) -> bool:
+def _label_is_rejected(low: str, clauses: Sequence[_Clause], unknown: str) -> bool:
     """Return whether the clauses after the label of the unknown choice reject that choice."""
     for clause in clauses[1:]:
         if clause.mentions:
-            if clause.denied and any(mention.letters == unknown for mention in clause.mentions):
+            if clause.not_asserted and any(mention.letters == unknown for mention in clause.mentions):
                 return True
         elif hedging.REJECTED.search(low, clause.begin, clause.end):
             return True
     return False
 
 
-def _denies(low: str, begin: int, end: int, question: QuestionTraits, may_hedge: bool) -> bool:
+def _does_not_assert(low: str, begin: int, end: int, traits: QuestionTraits, may_hedge: bool) -> bool:
     """Return whether a part of a sentence denies, hedges or disowns the choices that it names."""
     if patterns.DENIED.search(low, begin, end):
         return True
-    # To a negative question, a negative sentence is an answer.
-    if not question.negative and hedging.matches_outright(patterns.NEGATIVE, low, begin, end):
+    # "The grandson was not" answers the question "Who was not …?". After any other question, it is a denial.
+    if not traits.negative and hedging.matches_outright(patterns.NEGATIVE, low, begin, end):
         return True
     if not may_hedge:
         return False
-    return hedging.hedges(low, begin, end, question) or hedging.disowns(low, begin, end, question)
+    return hedging.hedges(low, begin, end, traits) or hedging.disowns(low, begin, end, traits)

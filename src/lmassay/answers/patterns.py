@@ -33,6 +33,8 @@ def _set(text: str) -> frozenset[str]:
 # --- statements that it cannot be known ------------------------------------------------------------------------------
 # These say that the text does not tell the answer. "I don't know" and "I cannot answer" are about the model, as in a
 # refusal: they stand for the unknown choice only if that choice is worded in this way.
+# The Korean pieces are verbs such as "know", "determine" and "judge", which precede "수 없다" (cannot). "없는" (that
+# cannot) counts only before words such as 상황 (situation).
 _KNOWING = "(?:알|찾을|확정할|판단할|결정할|특정할|확인할|파악할|추론할|유추할|단정할|정할|구분할|판별할|짐작할|확신할)"
 _NOT_THERE = "없(?:는 (?:상황|문제|질문|내용|것|부분|경우)|(?!는|이|던|애))"
 _CANNOT = "(?:can ?not|can't|could not|couldn't)"
@@ -103,6 +105,7 @@ NEGATIVE_QUESTION = either(
     r"\b(?:not|never|no|cannot|without)\b|n't\b",
     other_languages.NEGATIVE_IN_QUESTION,
 )
+# Korean words that say that something is a suitable or the right answer.
 _FOR_AN_ANSWER = "(?:적절|적합|정답|답[이입으]|맞|옳|타당|알맞|선택|가까|가깝|합리)"
 # Borders between clauses.
 CLAUSE = either(
@@ -114,7 +117,8 @@ CLAUSE = either(
     r"(?=\b(?:rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
     other_languages.CLAUSE,
     rf"(?<={_MENTION})(?=,? not (?:(?:the|a|an|option|choice) )?[\"'(]?{_MENTION})",
-    # "A보다 B가 적절합니다" prefers an answer, "할머니보다 손자가 젊다" compares people.
+    # "A보다 B가 적절합니다" (B is more suitable than A) prefers an answer; "할머니보다 손자가 젊다" (the grandson is
+    # younger than the grandmother) compares people.
     rf"{_MENTION}[\"'*)]{{0,3}}(?:보다는?| 대신에?)(?= [^.]{{0,30}}{_FOR_AN_ANSWER})",
     rf"{LETTER}[\"'*)]{{0,3}} 대신에?(?= )",
     # A comma in a list of choices is not a border.
@@ -133,28 +137,32 @@ CONCLUSION = re.compile(
 )
 
 # --- where the answer is stated --------------------------------------------------------------------------------------
+# Quotes and brackets around an answer.
 _WRAP = r"[\"'*_)\]>} ]{0,6}"
+# The position just before a mention.
 _HERE = rf"(?=[(\[]?{_MENTION})"
 _THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
 # "The answer is" and the like; the answer follows.
-STATED_BEHIND = either(
+ANSWER_FOLLOWS = either(
     rf"(?:정답|해답|답안|답변|응답|답|결론|선택|{_THE_RIGHT_ONE}){_WRAP}"
     rf"(?:(?:은|는|이)(?=[ \"'*(\[:{TEXT}{LETTER}])|[:=→-]|{_HERE})",
     r"\b(?:answer|solution|conclusion|(?:correct|right|best|final|my|chosen) (?:choice|option|response|one))\b"
     rf"{_WRAP}(?:(?:to (?:the|this|that|your) question )?(?:is|was|would be|should be|must be|will be|seems to be)\b"
     rf"|[:=→-]|{_HERE})",
     r"\bi(?:'d| would| will|'ll)? (?:choose|chose|pick|picked|select|selected|say|go with|answer|think|believe)\b",
-    other_languages.stated_behind(_WRAP, _HERE),
+    other_languages.answer_follows(_WRAP, _HERE),
 )
-_BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
+# A mention with the quotes and brackets that close it.
+_WHOLE_MENTION = rf"{_MENTION}[\"'*)\].]{{0,4}}"
 # "… is the answer" and the like; the answer precedes.
-STATED_BEFORE = either(
-    f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
-    f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
-    f"{_BEHIND}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)|{_BEHIND}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
-    rf"{_BEHIND} (?:is|was|would be|must be|seems|seems to be|appears to be) (?:the )?(?:most )?"
+ANSWER_PRECEDES = either(
+    f"{_WHOLE_MENTION}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
+    f"{_WHOLE_MENTION}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
+    f"{_WHOLE_MENTION}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)",
+    f"{_WHOLE_MENTION}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
+    rf"{_WHOLE_MENTION} (?:is|was|would be|must be|seems|seems to be|appears to be) (?:the )?(?:most )?"
     r"(?:correct|right|best|answer|likely|appropriate|accurate)\b",
-    other_languages.stated_before(_BEHIND),
+    other_languages.answer_precedes(_WHOLE_MENTION),
 )
 
 # --- around a mention ------------------------------------------------------------------------------------------------

@@ -54,21 +54,27 @@ def evaluate(
     from a list of prompts to a list of answers, or a list of these. Several tasks and models give one run per
     combination.
 
-    All answers are stored in the folder ``results``, by default that of the command line (``LMASSAY_RESULTS``, or
-    ``results`` in the working folder). Answers that are stored already are not requested again, so calling ``evaluate``
-    again with the same arguments continues where an interrupted call stopped.
+    All answers are stored in the folder ``results``. By default, this is the folder that the commands use: the one that
+    the environment variable ``LMASSAY_RESULTS`` names, or ``results`` in the working folder. Answers that are stored
+    already are not requested again, so calling ``evaluate`` again with the same arguments continues where an
+    interrupted call stopped.
 
-    Most other options are keys of a configuration: ``limit`` is the number of examples, ``seed`` the random seed of
-    sampling and intervals, ``samples`` and ``temperature`` the number of sampled answers and their temperature,
-    ``confidence`` the level of the intervals, ``budget_usd`` and ``budget_tokens`` the most that may be spent, and
-    ``name`` the name of the configuration.
+    Most other options are keys of a configuration:
+
+    - ``limit``: how many examples are used, from the first one on
+    - ``seed``: the random seed of sampling and intervals
+    - ``samples``: how many times each question is asked
+    - ``temperature``: the temperature at which answers are sampled
+    - ``confidence``: the level of the intervals, such as 0.95
+    - ``budget_usd`` and ``budget_tokens``: how much all runs together may spend
+    - ``name``: the name of the configuration
 
     Local models and trainings can run elsewhere: in ``workers`` processes, or on the Dask cluster at the address
     ``scheduler``. If a model is a Python object, everything runs in this process. ``progress`` shows or hides a line
     with the progress; by default, it is shown in terminals and notebooks.
 
     Problems are raised as :class:`lmassay.LmassayError`; those that you can fix as its subclass
-    :class:`lmassay.UserError`.
+    :class:`lmassay.UserError`. An error in one run ends the call, so later runs are not started.
 
     >>> import lmassay, tempfile
     >>> task = lmassay.task("robustness", src=["The museum opens at nine.", "We walk home."], attack="charswap")
@@ -126,7 +132,11 @@ def _is_results_folder(value: Any) -> bool:
 def _configs(
     task: Any, model: Any, options: Mapping[str, Any], objects: PythonObjects, storage: DataStorage
 ) -> list[RunConfig]:
-    """Return the configuration of each run."""
+    """Return the configuration of each run.
+
+    ``options`` override the keys of a configuration. ``objects`` and ``storage`` receive the Python objects and the
+    data among the arguments, to which a configuration can only refer by name or path.
+    """
     if not _is_config(task):
         if task is None:
             raise ConfigError("task: give a task or a configuration; `lmassay tasks` lists the tasks")
@@ -196,6 +206,7 @@ def _executor(plans: Sequence[Plan], workers: int | None, scheduler: str | None)
 
 
 def _has_work_for_workers(plan: Plan) -> bool:
+    """Return whether a run trains models, or sends requests to a model that worker processes may compute."""
     if plan.task.trains:
         return True
     return plan.model is not None and plan.model.distributable and bool(plan.task.needs)

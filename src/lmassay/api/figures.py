@@ -113,10 +113,10 @@ def _warn_of_writer(message: str) -> None:
 
 
 def results_figure(record: RunRecord, metric: str | None) -> RunFigure:
-    """Return a figure of the headline metrics of a run, or of one metric in all groups."""
+    """Return a figure of the main results of a run, or of one metric in all groups."""
     rows: list[tuple[str, Result]] = []
     if metric is None:
-        for result in _on_one_scale(_headline_results(record)):
+        for result in _on_one_scale(_main_results_with_value(record)):
             rows.append((result.metric, result))
         return _figure(record.title, "", rows)
     _require_metric(record, metric)
@@ -127,12 +127,15 @@ def results_figure(record: RunRecord, metric: str | None) -> RunFigure:
 
 
 def runs_figure(records: Sequence[RunRecord], metric: str | None) -> RunFigure:
-    """Return a figure of one metric of several runs."""
+    """Return a figure of one metric of several runs; by default, the first main metric of the first run with results.
+
+    Runs without the metric are left out. If no run has it, raise a UserError.
+    """
     if metric is None:
         for record in records:
-            headline = _headline_results(record)
-            if headline:
-                metric = headline[0].metric
+            results = _main_results_with_value(record)
+            if results:
+                metric = results[0].metric
                 break
     rows: list[tuple[str, Result]] = []
     for record, title in zip(records, run_titles(records), strict=True):
@@ -213,14 +216,17 @@ def main_results(record: RunRecord) -> list[Result]:
     return [overall[name] for name in names]
 
 
-def _headline_results(record: RunRecord) -> list[Result]:
+def _main_results_with_value(record: RunRecord) -> list[Result]:
     return [result for result in main_results(record) if result.value is not None]
 
 
 def _on_one_scale(results: Sequence[Result]) -> list[Result]:
-    """Return the results that fit on one axis: all rates, or only the first result if it is not a rate."""
+    """Return the results that fit on one axis: all rates, or only the first result if it is not a rate.
+
+    Values from -1 to 1 are taken for rates.
+    """
     rates = [result for result in results if abs(result.value or 0.0) <= 1]
-    # The first headline metric is the most important one, so it is shown in any case.
+    # The first main metric is the most important one, so it is shown in any case.
     if results and results[0] in rates:
         return rates
     return list(results[:1])

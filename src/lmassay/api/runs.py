@@ -119,7 +119,7 @@ class RunExample:
     prompts: tuple[str, ...]
     """The texts that the model was sent; empty if the answers come from files."""
     answers: tuple[Any, ...]
-    """What the model answered: texts, or objects with probabilities."""
+    """What the model answered: texts, or other objects, such as a :class:`lmassay.Continuation` with probabilities."""
     scores: Mapping[str, float]
     """Metric → score."""
     unscored: Mapping[str, str]
@@ -219,7 +219,8 @@ def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) 
     prompts = tuple(_prompt(request) for request, _ in exchanges)
     answers = tuple(response.answer for _, response in exchanges)
     if not answers:
-        # Outputs from files are not stored as responses, but tasks record them as details.
+        # Outputs from files are not stored as responses, but as details: "out" and "adv_out" by the task robustness,
+        # "raw" by bias, and "answer" by runs that were imported from other tools.
         details = row.score.details
         answers = tuple(details[name] for name in ("out", "adv_out", "raw", "answer") if name in details)
     return RunExample(
@@ -238,7 +239,7 @@ def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) 
 
 
 def _prompt(request: Mapping[str, Any]) -> str:
-    """Return the text of a stored request."""
+    """Return the text of a stored request; three underscores stand for a blank."""
     messages = request.get("messages") or ()
     left = request.get("left", "")
     right = request.get("right", "")
@@ -247,7 +248,8 @@ def _prompt(request: Mapping[str, Any]) -> str:
     elif request.get("verb") == "slot":
         text = f"{left}___{right}"
     elif "text" in request:
-        # A request for substitutions in a text, which may have an instruction before and after it.
+        # A request for substitutions in "text". What the model reads before and after it, such as an instruction, is in
+        # "left" and "right".
         text = f"{left}{request['text']}{right}"
     else:
         text = str(request.get("prompt") or request.get("context") or "")
@@ -282,7 +284,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """A short name for the options of the run, which distinguishes the runs of a sweep."""
+        """A short name made of the run's options, by which the runs of a sweep can be told apart."""
         return self.record.label
 
     @property
@@ -297,7 +299,10 @@ class Run:
 
     @property
     def status(self) -> str:
-        """``done``, or for example ``incomplete`` (examples with errors), ``stopped`` (by the budget) or ``failed``."""
+        """``done``, or for example ``incomplete`` (examples with errors), ``stopped`` (by the budget) or ``failed``.
+
+        The reason, if the run is not done, is in ``record.note``.
+        """
         return self.record.status
 
     @property
@@ -312,7 +317,10 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks of the task and the model about the run, such as possible problems with the data."""
+        """Remarks of the task and the model about the run, such as possible problems with the data.
+
+        The note that a user wrote is :attr:`note`.
+        """
         return list(self.record.provenance.notes)
 
     @property
@@ -398,6 +406,7 @@ class Run:
 
 
 def _status_text(record: RunRecord) -> str:
+    """Return the status with its reason, which is ``record.note``. (``Run.note`` is what a user wrote.)"""
     return f"{record.status} ({record.note})" if record.note else record.status
 
 
@@ -473,7 +482,11 @@ class Runs(list[Run]):
         return data
 
     def plot(self, metric: str | None = None) -> RunFigure:
-        """Return a figure of one metric of all runs with intervals; by default, of the first headline metric."""
+        """Return a figure of one metric of all runs with intervals.
+
+        By default, this is the first main metric of the first run that has results. A run without the metric is left
+        out; if no run has it, this is a UserError.
+        """
         return runs_figure([run.record for run in self], metric)
 
     def figures(self) -> list[RunFigure]:
@@ -551,7 +564,8 @@ def results_folder(results: str | Path | None) -> Path:
 def load(results: str | Path | None = None) -> Runs:
     """Return the runs of a results folder, oldest first; ``lmassay.load()["latest"]`` is the last one.
 
-    The default is the folder of the command line: ``LMASSAY_RESULTS``, or ``results`` in the working folder.
+    The default is the folder that the commands use: the one that the environment variable ``LMASSAY_RESULTS`` names, or
+    ``results`` in the working folder.
     """
     folder = results_folder(results)
     with Store(folder, for_display=True) as store:

@@ -79,8 +79,8 @@ def app() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line.
 
-    An error that the user can fix is printed in one line and exits with code 2. Ctrl-C exits with 130. A bug prints a
-    traceback and exits with 1.
+    An error that the user can fix is printed in one line and exits with code 2. Ctrl-C exits with 130 and SIGTERM with
+    143. A bug prints a traceback and exits with 1. The codes of the commands are in :mod:`lmassay.cli.exit`.
     """
     if argv is None:
         restart_in_utf8_mode()
@@ -121,7 +121,7 @@ def main(argv: list[str] | None = None) -> None:
             _end_with_traceback(error)
         process_exit.exit_with(exit_code)
     except UnicodeEncodeError as error:
-        # Only a file name is encoded in this encoding; anything else is a bug.
+        # File names are encoded in the encoding of the file system. A failure in another encoding is a bug.
         if error.encoding != sys.getfilesystemencoding():
             _end_with_traceback(error)
         encoding = error.encoding
@@ -135,6 +135,7 @@ def main(argv: list[str] | None = None) -> None:
         process_exit.exit_with(process_exit.USER_ERROR)
     except Exception as error:
         _end_with_traceback(error)
+    # A command returns its exit code, or None for success.
     process_exit.exit_with(status if isinstance(status, int) else 0)
 
 
@@ -145,7 +146,10 @@ def _end_with_traceback(error: Exception) -> NoReturn:
 
 
 def _report_os_error(error: OSError) -> int | None:
-    """Print an error that the user can fix and return the exit code. Return None if the error is a bug."""
+    """Print an error that the user can fix and return the exit code. Return None if the error is a bug.
+
+    Nothing is printed for a closed pipe, as in ``lmassay ls | head``.
+    """
     if isinstance(error, BrokenPipeError):
         return process_exit.INCOMPLETE
     if error.errno not in process_exit.USER_FIXABLE_ERRNOS:

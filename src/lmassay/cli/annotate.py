@@ -30,7 +30,7 @@ def note() -> None:
 @json_option
 @calls("lmassay.cli.actions.annotate:tag")
 def tag() -> None:
-    """Add tags to a run, or remove them; without TAG, print the tags.
+    """Add tags to a run, or remove tags with --remove; without TAG, print the tags.
 
     `lmassay ls --tag baseline` lists the runs with a tag.
     """

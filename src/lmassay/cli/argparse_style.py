@@ -42,7 +42,8 @@ class AbbreviatedCommand(click.Command):
             matching = [option for option in parameter.opts if option.startswith(name)]
             candidates += matching[:1]
         if len(candidates) > 1:
-            raise click.UsageError(f"Option '{name}' may be {', '.join(sorted(candidates))}; write more of it.", ctx)
+            meanings = ", ".join(sorted(candidates))
+            raise click.UsageError(f"Option '{name}' is ambiguous ({meanings}); write the whole name.", ctx)
         if candidates:
             return f"{candidates[0]}{equals}{value}"
         return word

@@ -35,7 +35,7 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
     metavar="EVALUATION",
     multiple=True,
     shell_complete=offer("lmassay.cli.actions.card:evaluation_names"),
-    help="Run only this evaluation; repeatable.",
+    help="Run only this evaluation, such as robustness; repeatable.",
 )
 @click.option(
     "-o",
@@ -59,10 +59,10 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
 def card() -> None:
     """Run all evaluations on a model and write one report; several models are shown side by side.
 
-    MODEL is smollm2 (the default, a small model that is downloaded once), a folder or GGUF file with a local model, the
-    name of a fetched hub model, a provider and its model such as openai:gpt-5, your own class as file.py:Name, a .yaml
-    file, or options such as '{name: openai, base_url: …, model: …}'. Evaluations that do not apply to a model are
-    listed with the reason.
+    MODEL is smollm2 (the default, a small model, which is downloaded once if you leave MODEL out), a folder or GGUF
+    file with a local model, the name of a fetched hub model, a provider and its model such as openai:gpt-5, your own
+    class as file.py:Name, a .yaml file, or options such as '{name: openai, base_url: …, model: …}'. Evaluations that do
+    not apply to a model are listed with the reason.
 
     By default, the models are evaluated on sentences that were written for this command, which gives a first
     impression. With --data published, they are evaluated on published data sets, and published results are shown next

@@ -35,8 +35,8 @@ from lmassay.cli.options import calls, json_option, only_option, results_option,
     "--like",
     metavar="RUN",
     multiple=True,
-    help="Base this computation on the clusters and scores of an earlier run. Give it twice to use the changes between "
-    "two runs.",
+    help="Compute the number of examples for --fail-if and --pass-only-if from the clusters and scores of an earlier "
+    "run. Give it twice to use the changes between two runs.",
 )
 @click.option(
     "--online",

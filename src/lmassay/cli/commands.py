@@ -94,6 +94,7 @@ def _table_with(installed: InstalledEvaluations) -> CommandTable:
         for command in evaluation.commands:
             problem = _problem_with(command, package_of_command)
             if problem:
+                # Only this command is left out; the rest of the evaluation can be used.
                 problems.append(PluginProblem(origin, problem, is_left_out=False))
                 continue
             sections.setdefault(command.section, []).append(command)

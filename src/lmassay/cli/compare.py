@@ -39,7 +39,12 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     help="Compare by this metric; repeatable.  [default: the main metrics]",
 )
 @click.option(
-    "--group", "groups", metavar="KIND=LABEL", multiple=True, help="Use only examples of a group, such as category=Age."
+    "--group",
+    "groups",
+    metavar="KIND=LABEL",
+    multiple=True,
+    help="Use only examples of a group, such as category=Age. With groups of several kinds, use only examples that are "
+    "in all of them.",
 )
 @click.option(
     "--flips",
@@ -88,7 +93,7 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
 @click.option(
     "--base-results",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Results folder of BASE, if it is a different one.",
+    help="Results folder of BASE, if BASE is not in --results.",
 )
 @results_option
 @json_option

@@ -28,7 +28,7 @@ _shared_console: Console | None = None
 
 
 def stderr_console() -> Console:
-    """Return a console for standard error: that of a progress display while one is on the screen, else a new one."""
+    """Return a console for standard error: the shared one while there is one, else a new one."""
     from rich.console import Console
 
     return _shared_console or Console(stderr=True, highlight=False)
@@ -37,7 +37,7 @@ def stderr_console() -> Console:
 def use_shared_console(console: Console | None) -> None:
     """Print all messages through this console from now on; None ends that.
 
-    A progress display passes its console, so that messages do not overwrite the display while it is on the screen.
+    :class:`~lmassay.cli.progress.BoardDisplay` passes its console, so that messages do not overwrite its bars.
     """
     global _shared_console
     _shared_console = console

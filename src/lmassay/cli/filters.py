@@ -30,7 +30,9 @@ def filter_options(function: F) -> F:
 
     # Click lists options in the reverse order of decoration.
     wrapped = click.option(
-        "--since", metavar="TIME", help="Only runs started since a date (2026-11-17) or within an age (12h, 7d, 2w)."
+        "--since",
+        metavar="TIME",
+        help="Only runs started since a date (2026-11-17), or within the last hours, days or weeks (12h, 7d, 2w).",
     )(wrapped)
     wrapped = click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only runs with this tag; repeatable.")(
         wrapped

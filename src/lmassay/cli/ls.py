@@ -19,7 +19,8 @@ from lmassay.cli.options import calls, json_option, results_option
     metavar="KEY",
     default="created",
     show_default=True,
-    help="Sort by created, label, model, task, or a metric: the best run first, runs without the metric last.",
+    help="Sort by created (oldest first), label, model, task, or a metric (the best run first, runs without the metric "
+    "last).",
 )
 @results_option
 @json_option

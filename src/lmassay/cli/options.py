@@ -163,6 +163,7 @@ class ExecutorChoice:
 
 
 def _has_work_for_workers(plan: Plan) -> bool:
+    """Return whether a run trains models, or sends requests to a model that worker processes may compute."""
     if plan.task.trains:
         return True
     return plan.model is not None and plan.model.distributable and bool(plan.task.needs)

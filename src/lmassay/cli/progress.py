@@ -51,7 +51,10 @@ _NAME_COLUMN = Column(ratio=1, no_wrap=True, overflow="ellipsis")
 
 
 class Advance(Protocol):
-    """A callback that receives the number of examples done (fractions are allowed), and the total if it is known."""
+    """A callback that receives how much is done, and the total if it is known.
+
+    Both are numbers of examples, or of bytes for a download. ``done`` may have a fraction.
+    """
 
     def __call__(self, done: float, total: int | None, /) -> None: ...
 
@@ -453,6 +456,7 @@ class BoardDisplay:
 
     @contextmanager
     def work(self, run: str, description: str, unit: str = "example") -> Iterator[Advance]:
+        # Work that several runs share, such as trainings, belongs to no group. It gets a bar of its own.
         group = self._group_of_run.get(run, description)
         if group not in self._bars:
             self._bars[group] = self._add_bar(group)

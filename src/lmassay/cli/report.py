@@ -19,7 +19,8 @@ from lmassay.cli.table_options import table_options
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="File or folder to write to; - for standard output.  [default: report.html, or as --format says]",
+    help="File or folder to write to; - for standard output.  [default: report.html, or report with the ending of "
+    "--format]",
 )
 @click.option(
     "--format",
@@ -49,6 +50,6 @@ def report() -> None:
     --figures writes the figures to files; a Markdown or LaTeX report then includes them. Used without -o and --format,
     it writes only the figures.
 
-    --rows, --columns or --metric put a table of your choice at the beginning of the report; the other options describe
-    it, as for `lmassay table`.
+    --rows, --columns or --metric put a table of your choice at the beginning of the report. --digits, --interval, --n,
+    --caption and --alpha describe this table, as for `lmassay table`.
     """

@@ -34,9 +34,9 @@ from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.wording import counted, enumerated
 
-# Metrics that a narrow terminal has room for.
+# How many metrics a narrow terminal has room for.
 _NARROW_METRICS = 3
-# Runs of one status that are named below the table.
+# At most this many runs of one status are named below the table.
 _MAX_NAMED_RUNS = 6
 _MIN_LABEL_WIDTH = 12
 # A word of a label that is longer may be broken.
@@ -54,7 +54,10 @@ _NONE_SCORED = " could be scored"
 
 
 def brief_note(record: RunRecord) -> str:
-    """Return why a run is not done, without the reasons why examples are unscored, which are printed below."""
+    """Return why a run is not done, without the reasons why examples are unscored, which are printed below.
+
+    The reason is ``record.note``. The note that the user wrote is ``record.annotation.note``.
+    """
     beginning, reasons_follow, _ = record.note.partition(f"{_NONE_SCORED} (")
     if not reasons_follow:
         return record.note
@@ -183,6 +186,7 @@ def _overview_headers(overview: Overview, separator: str) -> list[str]:
         headers.append("n")
     else:
         headers += [f"n{separator}{metric}" for metric in overview.counted]
+    # The number of labels that examples share, such as verb pairs.
     for name in overview.crossed.values():
         headers.append(label_in_plural(name).replace(" ", separator))
     return headers

@@ -37,8 +37,8 @@ from lmassay.cli.options import calls
     type=click.Choice(["space", "space+end", "none"]),
     default="space",
     show_default=True,
-    help="Beginning-of-word correction: what counts as the end of a word, a token that begins with a space, or also "
-    "the end of the text. Masked models need no correction.",
+    help="Beginning-of-word correction. A word ends before a token that begins with a space (space), or also at the "
+    "end of the text (space+end); none: do not correct. Masked models need no correction.",
 )
 @calls("lmassay.cli.actions.surprisal:surprisal_command")
 def surprisal_command() -> None:

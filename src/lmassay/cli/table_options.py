@@ -49,7 +49,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The values of the options that describe a table."""
+    """The values of the options that describe a table. None or an empty value: the option was not given."""
 
     rows: str
     columns: str

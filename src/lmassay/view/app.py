@@ -122,7 +122,7 @@ class Pages:
         parts = self._run_parts(snapshot, record.id, query)
         with self.context.folder.store() as store:
             facts = run_facts(store, record)
-        # A message such as "Note and tags are saved." is shown once, not with every update.
+        # A message such as "The note and the tags have been saved." is shown once, not with every update.
         parameters = [(name, value) for name, value in request.query_params.items() if name != "message"]
         return self.context.page(
             "run.html",

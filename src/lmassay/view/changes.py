@@ -1,4 +1,4 @@
-"""Changes to the results folder: notes, tags and deleting runs, with the functions that the commands use."""
+"""Write notes and tags, and delete runs, with the same functions as the commands."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ class Changes:
             except UserError as error:
                 return self._annotation_page(request, record, form, str(error), 400)
             store.annotate(run, annotation)
-        self.context.folder.forget()
+        self.context.folder.forget_snapshot()
         address = f"/runs/{quote(run, safe='')}"
-        return _redirect(self.context.address_with_message(address, "Note and tags are saved."))
+        return _redirect(self.context.address_with_message(address, "The note and the tags have been saved."))
 
     def _annotation_page(self, request: Request, record: RunRecord, form: Form, problem: str, status: int) -> Response:
         """Return the page that shows a problem and keeps what the user has typed."""
@@ -131,7 +131,7 @@ class Changes:
         return self.context.page("tag.html", request, records=records, problem="", tags="")
 
     async def tag(self, request: Request) -> Response:
-        """Add tags to runs, or remove them."""
+        """Add tags to runs, or remove tags from them."""
         form = await read_form(request, self.context.form_token)
         return await run_in_threadpool(self._tag, request, form)
 
@@ -158,8 +158,8 @@ class Changes:
                 )
             for record, annotation in zip(records, annotations, strict=True):
                 store.annotate(record.id, annotation)
-        self.context.folder.forget()
-        done = f"The tags of {counted(len(records), 'run')} are saved."
+        self.context.folder.forget_snapshot()
+        done = f"The tags of {counted(len(records), 'run')} have been saved."
         return _redirect(self.context.address_with_message("/", done))
 
     # --- deleting -------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Changes:
             if not records:
                 raise HTTPException(400, "No run is selected.")
             removal = remove_runs(store, records, with_answers=form.text("answers") == "yes")
-        self.context.folder.forget()
+        self.context.folder.forget_snapshot()
         text = removal.describe()
         return _redirect(self.context.address_with_message("/", f"{text[0].upper()}{text[1:]}."))
 

@@ -31,7 +31,7 @@ class Context:
     """Confirmations that the next page shows once; the key is a random part of its address."""
 
     def page(self, template: str, request: Request, status: int = 200, **values: Any) -> HTMLResponse:
-        """Return the page that a template and these values give."""
+        """Return the page that a template makes of these values."""
         text = render(
             template,
             folder=self.folder.path.resolve(),
@@ -69,7 +69,7 @@ def run_of(snapshot: Snapshot, run: str) -> RunState:
 def records_of(store: Store, runs: Sequence[str], *, usable: bool = False) -> list[RunRecord]:
     """Return runs by their ids, each once.
 
-    Raise an HTTPException if there is no such run, or if a run is damaged but must be ``usable``.
+    Raise an HTTPException if one of the runs does not exist or, with ``usable``, if one of them is damaged.
     """
     record_of_run = {record.id: record for record in store.runs()}
     records = []

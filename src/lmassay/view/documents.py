@@ -36,9 +36,13 @@ class Difference:
 
     metric: str
     direction: str
+    """Which values of the metric are better."""
     run: str
+    """The title of the new run."""
     base: str
+    """The mean of the base run."""
     new: str
+    """The mean of the new run."""
     difference: str
     interval: str
     relative: str

@@ -1,7 +1,8 @@
 """Read a results folder again and again while other processes write to it.
 
-All reading is done in short steps with a connection that cannot write, so that a run never waits for it. The content of
-the pages is read about once a second at most, however many pages are open, and only if something has changed.
+All reading is done in short steps with a connection that cannot write, so that a run never waits for it. The list of
+runs with their progress (a snapshot) is read about once a second at most, however many pages are open, and only if
+something may have changed.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class ResultsFolder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _read_at: float = -1.0
+    """When the folder was last checked, by ``time.monotonic()``; negative if the snapshot must not be used any more."""
     _files: tuple[object, ...] = ()
     _counts: dict[str, _CountsOfRun] = field(default_factory=dict)
 
@@ -152,7 +154,7 @@ class ResultsFolder:
 
     def _may_differ(self, files: tuple[object, ...]) -> bool:
         """Return whether the folder may have changed since the last snapshot."""
-        # The folder was never read, or this process has changed it (see ``forget``).
+        # The folder was never read, or this process has changed it (see ``forget_snapshot``).
         has_no_current_snapshot = self._read_at < 0
         if has_no_current_snapshot or files != self._files:
             return True
@@ -162,7 +164,7 @@ class ResultsFolder:
         # A process that is killed changes no file, but its lock is gone.
         return any(state.in_progress for state in self._snapshot.runs)
 
-    def forget(self) -> None:
+    def forget_snapshot(self) -> None:
         """Discard the snapshot after this process has changed the folder, so that the next page reads it again."""
         with self._lock:
             self._read_at = -1.0
@@ -238,6 +240,7 @@ class ResultsFolder:
         key = (record.status, record.finished, progress)
         cached = self._counts.get(record.id)
         if cached is None or cached.key != key:
+            # A finished run has its counts recorded, so its examples need not be counted.
             cached = _CountsOfRun(key, store.recorded_counts(record.id))
             self._counts[record.id] = cached
         return cached.counts

@@ -69,7 +69,7 @@ class ListQuery:
         return f"{path}?{urlencode(parameters)}" if parameters else path
 
     def select(self, runs: Sequence[RunState]) -> list[RunState]:
-        """Return the runs that the query selects, in its order."""
+        """Return the runs that the query selects, in the order that it asks for."""
         run_filter = RunFilter(
             tasks=_literal_pattern(self.task),
             models=_literal_pattern(self.model),

@@ -53,9 +53,12 @@ class ExampleQuery:
 
     state: str = ""
     metric: str = ""
+    """The metric of which an example must have a score."""
     low: str = ""
     high: str = ""
+    """The limits of this score."""
     q: str = ""
+    """A text that must occur in the example or its answers."""
     page: int = 1
 
     @staticmethod
@@ -135,7 +138,7 @@ class RunResults:
 
 
 def run_results(store: Store, state: RunState) -> RunResults:
-    """Return the results of a run, each with its interval and n, or with the reason why there is none."""
+    """Return the results of a run, each with n and with its interval, or with the reason why it has no interval."""
     record = state.record
     if record.status == DAMAGED:
         return RunResults((), (), 0, (), (), record.note)
@@ -218,7 +221,7 @@ def _metric_title(record: RunRecord, metric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Where the numbers of a run come from. It never changes, so the page does not update it."""
+    """Where the numbers of a run come from. These facts never change, so the page does not update them."""
 
     started_by: str
     """The command that started the run."""
@@ -281,6 +284,7 @@ class ExampleTable:
     """How many examples meet the filter."""
     query: ExampleQuery
     problem: str = ""
+    """What is damaged; empty if nothing."""
     unit: str = "example"
     """What a row is, such as "example" or "split", in the singular."""
 
@@ -387,6 +391,7 @@ def _first_text_and_answer(texts: Texts) -> tuple[str, str]:
     for title, text in texts:
         if title.startswith(_TITLES_OF_ANSWERS):
             answers.append(text)
+        # "no METRIC" says why the example has no score of a metric, and "error" why it has none at all.
         elif not title.startswith(("no ", "error")):
             questions.append(text)
     first_question = questions[0] if questions else ""

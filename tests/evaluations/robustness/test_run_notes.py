@@ -50,7 +50,7 @@ def test_files_that_fit_together_get_no_note(tmp_path):
 
 def test_lines_that_are_shifted_are_noticed_by_the_unchanged_inputs(tmp_path):
     (note,) = notes_on(tmp_path, [*OUTPUTS[1:], OUTPUTS[0]])
-    assert note.startswith("swap on mine: 2 of 2 unchanged inputs got a worse output under attack")
+    assert note.startswith("outputs of swap on mine: 2 of 2 unchanged inputs got a worse output under attack")
 
 
 def test_equal_files_are_noticed(tmp_path):

@@ -142,7 +142,7 @@ def card(
         if any(can_be_finished(record, store) for record in records):
             resume = command_on_results(store.folder, "resume")
             report = command_on_results(store.folder, "report", "-o", output)
-            say(f"to finish the card: {resume}; then for the page: {report}")
+            say(f"to finish the card: {resume}; then write the page: {report}")
         say(f"report written to {output.resolve()}")
         return INCOMPLETE if exit_code or any(part.is_broken for part in parts) else 0
 
@@ -198,7 +198,8 @@ def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], 
         except UnsuitableModel as error:
             part = replace(part, config=None, reason=error.problem)
         except UserError as error:
-            # A mistake in what the user gave, such as the model, ends the command.
+            # A mistake in what the user gave, such as the model, ends the command. A broken package, possibly as the
+            # cause of another error, only leaves its evaluation out.
             if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
                 raise
             warn(f"{part.evaluation} is left out: {error}")

@@ -98,6 +98,7 @@ class _ServerTest:
 
     model: str
     server: str
+    """What only the server knows about itself, such as its version; see ``ConnectionReport.signature``."""
     findings: list[str]
 
 
@@ -146,7 +147,7 @@ def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
         return comparable_sides([load_side(store, store.run(name)) for name in names])
 
 
-def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Sequence[Side]) -> list[Need]:
+def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], earlier_runs: Sequence[Side]) -> list[Need]:
     """Compute for each condition and run how many examples are needed; equal results are returned once."""
     all_needs: list[Need] = []
     # As in the gate of `lmassay compare`, the significance level of --fail-if is divided by the number of tests, and
@@ -154,14 +155,14 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
     tests = len(planned) * sum(condition.reading == "fail if" for condition in conditions)
     for condition in conditions:
         for plan in planned:
-            metric = checked_metric(condition.metric, metrics_of(plan.task), like)
+            metric = checked_metric(condition.metric, metrics_of(plan.task), earlier_runs)
             warning = likely_mistake(condition, metric)
             if warning:
                 warn(warning)
             if metric.range is not None:
                 require_reachable(condition.directed(metric), metric.range)
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
-            expected_changes = expected(condition.metric, like)
+            expected_changes = expected(condition.metric, earlier_runs)
             size = plan.size_of(condition.metric)
             for need in needs(condition, metric, expected_changes, size, alpha):
                 # Runs of a sweep usually have the same number of examples; equal rows are printed once.
@@ -171,7 +172,7 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
 
 
 def _print_needs(
-    conditions: Sequence[Condition], all_needs: Sequence[Need], planned: Sequence[Plan], like: Sequence[Side]
+    conditions: Sequence[Condition], all_needs: Sequence[Need], planned: Sequence[Plan], earlier_runs: Sequence[Side]
 ) -> None:
     """Print how many examples each condition needs, and the assumptions of the computation."""
     for condition in conditions:
@@ -189,8 +190,8 @@ def _print_needs(
     print_sentence(f"one-sided tests at the level {ALPHA:g} with a power of 80 %{adjusted}")
     print_sentence("answers that change are assumed to change at random: half for the better, half for the worse")
     print_sentence("in CONFIG: examples per run that count for the metric")
-    if like:
-        names = " and ".join(side.record.id for side in like)
+    if earlier_runs:
+        names = " and ".join(side.record.id for side in earlier_runs)
         print_sentence(f"clusters and sizes of changes as in {names}")
         return
     clusters: dict[str, None] = {}
@@ -205,6 +206,7 @@ def _print_needs(
 
 def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
     """Print a table for a condition of ``--fail-if``, by the share of answers that change."""
+    # All rows of the table detect the same drop: twice the threshold, or a small one if the threshold is 0.
     drop = needs_of_condition[0].drop or 0.0
     rows = []
     for need in needs_of_condition:

@@ -90,7 +90,7 @@ def compare(
 
 
 def _parsed_groups(texts: Sequence[str]) -> dict[str, str]:
-    """Parse the values of ``--group``: kind of group → label."""
+    """Parse the values of ``--group``: kind of group → label. If a kind is given twice, the last label counts."""
     groups = {}
     for text in texts:
         kind, equals, label = text.partition("=")

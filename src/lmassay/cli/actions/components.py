@@ -89,6 +89,7 @@ def component_names(kind: str) -> list[str]:
 
 
 def _help_of(kind: str, name: str, explain: Hook | None) -> ComponentHelp:
+    """Import a component and return its options and an example."""
     component = current_registry().get(kind, name)
     if explain is None:
         return component_help(kind, name, component)

@@ -21,7 +21,8 @@ from lmassay.errors import UserError
 from lmassay.types.wording import counted
 
 _MAX_LISTED = 10
-# On terminals with fewer columns than this, the column is left out, because only a few letters would fit on a line.
+# In characters. On a narrower terminal, licence and citation, or the summary, are left out of the table: their columns
+# would have room for only a few letters per line.
 _WIDTH_FOR_LICENCE = 110
 _WIDTH_FOR_SUMMARY = 180
 

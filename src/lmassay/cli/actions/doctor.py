@@ -15,6 +15,7 @@ from pathlib import Path
 import lmassay
 from lmassay.cli.commands import command_table
 from lmassay.cli.console import print_json, say
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.table_output import UNLIMITED_WIDTH, print_table, stdout_console
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
 from lmassay.errors import LmassayError, StoreError, UserError
@@ -39,6 +40,7 @@ EXTRAS = {
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
     "figures": {"typst": "figures as PDF and PNG"},
 }
+# The packages that every installation needs.
 _CORE = (
     "click",
     "httpx2",
@@ -85,7 +87,7 @@ def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
                 # Secrets are looked for only in results without damage.
                 effect = "blanks out the secrets"
             say(f"next: `{repair}` {effect}; the original file is kept under another name")
-    return 1 if _is_broken(findings) else 0
+    return INCOMPLETE if _is_broken(findings) else 0
 
 
 def _is_broken(findings: Sequence[Finding]) -> bool:

@@ -71,7 +71,7 @@ def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
                 if error.commands:
                     commands += [command for command in error.commands if command not in commands]
                 else:
-                    # Called even if there is a message already: an error about the model is raised.
+                    # `_one_line` raises an error about the model, so it is called even if there is a message already.
                     text = _one_line(error)
                     message = message or text
     return Missing(tuple(commands), message)

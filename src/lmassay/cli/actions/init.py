@@ -139,7 +139,7 @@ def _texts(task: str, target: Path, model: Spec | None) -> Mapping[Path, str]:
         if model is None:
             files[name] = read_text(path)
         else:
-            # With the user's own model, the sample's would be a file that nothing uses.
+            # With the user's own model, nothing would use the files of the sample's model.
             files.pop(name, None)
     texts = {target: _filled(template, task, target, sample, spec)}
     for name, content in files.items():

@@ -35,6 +35,10 @@ def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
 
 
 def _has_problems(folder: MergedFolder) -> bool:
+    """Return whether there are conflicts, or something was not copied.
+
+    Different answers to a request are not a problem, because each run keeps its own.
+    """
     return bool(folder.conflicts or folder.damaged or folder.damaged_answers or folder.foreign)
 
 

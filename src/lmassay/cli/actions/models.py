@@ -82,7 +82,7 @@ def _from_hub(name: str, revision: str | None) -> str:
 
 
 def _converted() -> list[dict[str, Any]]:
-    """Return the models in lmassay's own cache, as rows of ``lmassay models ls``."""
+    """Return the models that lmassay converted from GGUF files, as rows of ``lmassay models ls``."""
     rows = []
     for folder in cache.cached_models():
         card = cache.read_card(folder)

@@ -67,6 +67,7 @@ def report(
         chosen = store.runs() if every else chosen_runs(store, runs)
         records = [store.with_damage(record) for record in chosen]
         warn_about_damage(damage_messages(records), results)
+        # HTML and CSV reports are written without it.
         needs_content = figures is not None or form in _FIGURES_IN
         content = chapters(store, records, layout) if needs_content else []
         pictures: Pictures = {}
@@ -116,7 +117,7 @@ def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[F
 def _pictures(
     files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
 ) -> dict[str, Picture]:
-    """Return the figures that a report includes: drawing of the figure → title, and path relative to the report."""
+    """Return the figures that a report includes: drawing of the figure → its path relative to the report, and title."""
     if not formats:
         return {}
     from lmassay.reporting.formats.content import Picture

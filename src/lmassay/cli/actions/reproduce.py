@@ -1,4 +1,7 @@
-"""What ``lmassay reproduce`` does: compute published numbers again, and print both side by side."""
+"""What ``lmassay reproduce`` does: compute published numbers again, and print both side by side.
+
+A *figure* is here a number, not a drawing.
+"""
 
 from __future__ import annotations
 
@@ -126,6 +129,10 @@ class _Selection:
 
     @classmethod
     def of(cls, reproduction: Reproduction, models: Sequence[str], patterns: Sequence[str]) -> _Selection:
+        """Select parts by the values of ``--model`` and ``--part``.
+
+        Raise a UserError if a value names nothing, or if no part is selected.
+        """
         all_parts: list[ReproductionPart] = resolve(reproduction.parts)()
         names = list(dict.fromkeys(part.name for part in all_parts))
         for pattern in patterns:
@@ -204,6 +211,7 @@ class _Estimate:
     """The estimated time that each model takes, with what the estimate is based on."""
 
     by_model: Mapping[str, Effort]
+    """Model → the hours for all its parts on this machine's CPU, and on a GPU."""
     is_here: Mapping[str, bool]
     """Model → whether it is on this machine."""
     part_counts: Mapping[str, int]

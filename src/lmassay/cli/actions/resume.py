@@ -47,7 +47,7 @@ def resume(
         for record in chosen:
             missing_models = trained_models.missing_folders(store.folder, record.id)
             for folder in missing_models:
-                say(f"note: the trained model {folder} of {record.id} is missing; it is trained again")
+                say(f"note: the trained model {folder} of {record.id} is missing and will be trained again")
             # A run that is done is resumed if its stored rows are damaged, or trained models were deleted.
             if record.status == "done" and store.rows_are_whole(record.id) and not missing_models:
                 continue

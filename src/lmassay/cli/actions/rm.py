@@ -11,6 +11,7 @@ import click
 
 from lmassay.cli.actions.ls import print_list
 from lmassay.cli.console import print_json, say
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
 from lmassay.storage.removal import remove_runs
@@ -33,7 +34,7 @@ def rm(runs: Sequence[str], selected: RunFilter, answers: bool, yes: bool, resul
         raise UserError(f"no run in {results} matches; `lmassay ls` with the same options lists what would be removed")
     if not yes and not _is_confirmed(records, as_json):
         say("nothing was removed")
-        return 1
+        return INCOMPLETE
     with Store(results, create=True) as store:
         removal = remove_runs(store, records, with_answers=answers)
     if as_json:

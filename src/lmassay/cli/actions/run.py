@@ -130,6 +130,7 @@ def plan_all(
 ) -> PlannedRuns:
     """Check and plan every run of every configuration. Errors name the file and line.
 
+    ``overrides`` are the values of ``--set``, and ``limit`` is the number of examples per run (``--limit``).
     ``selections`` choose some of the runs (``--only``). ``require`` is an additional check of each plan, which raises a
     ConfigError if the run is impossible. If some combinations of a sweep are impossible, the others are planned. With
     ``strict``, one impossible combination is an error; without it, it is only an error if all are impossible.
@@ -299,11 +300,13 @@ def work_through(
     """
     display = display or SweepDisplay({run.record.id: run.plan.size for run in runs})
     prefetched = _train(runs, store, executor, display, retry_failed)
+    # These runs were carried out as soon as all their trainings were available.
     for run_id in prefetched.begun:
         display.ended(run_id)
     remaining = [run for run in runs if run.record.id not in prefetched.begun]
     numbers = {run.record.id: number for number, run in enumerate(runs, 1)}
     exit_code = 0
+    # The message of an error → the number of runs that it ended. Each message is printed once.
     messages: Counter[str] = Counter()
     printed_notes: set[str] = set()
     for number, run in enumerate(remaining, 1):
@@ -339,7 +342,7 @@ def work_through(
 
 
 def _how_to_continue(error: LmassayError, store: Store, *, is_sweep: bool) -> list[str]:
-    """Return the notes of an error, which say how to continue.
+    """Return the notes that were added to an exception (``__notes__``); they say how to continue.
 
     In a sweep, they name the command that finishes all runs, instead of the one that finishes only the failed run.
     """
@@ -567,6 +570,7 @@ def _larger_budget(record: RunRecord) -> list[str]:
 
 
 def _is_imported(record: RunRecord) -> bool:
+    """Return whether a run was imported from a log of another tool."""
     return "imported" in record.depends_on
 
 

@@ -70,7 +70,8 @@ def surprisal_command(
     if local_model.kind == "masked" and per == "word":
         model_note += ", which needs no correction"
     if local_model.kind == "causal":
-        # A text is scored from its first token on, so the prefix is the one that nothing else precedes.
+        # The policy may name two prefixes, "after a context/at the beginning". A text has nothing before it, so its
+        # prefix is the second one.
         prefix = local_model.tokenizer.policy(masked=False)["prefix"].rpartition("/")[2]
         model_note += f", prefix {prefix}"
     where = f"; written to {output}" if output is not None else ""

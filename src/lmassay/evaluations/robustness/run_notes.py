@@ -19,7 +19,7 @@ _OUTPUT_FILES = re.compile(r"outputs\(out=(\w+),adv_out=(\w+)\)")
 def run_notes(store: Store, record: RunRecord) -> list[str]:
     """Return what a reader should know about the outputs of a run before using its numbers."""
     notes = [cut_off_note(record), same_files_note(record), alignment_note(store, record)]
-    return [f"{record.label} on {record.model}: {note}" for note in notes if note]
+    return [f"outputs of {record.label} on {record.model}: {note}" for note in notes if note]
 
 
 def cut_off_note(record: RunRecord) -> str:

@@ -357,7 +357,7 @@ def test_a_flag_may_be_cut_short_where_it_is_plain_which_is_meant(capsys, here, 
     assert call(capsys, words)[0] == 0
     assert json.loads((here / "out/p0/f0-i0/train_eval_config.json").read_text())["sampler_seeds"] == [7]
     code, _, err = call(capsys, [*flags(bert), "--per_gpu", "1"])
-    assert (code, "write more of it" in err) == (2, True)
+    assert (code, "is ambiguous" in err) == (2, True)
 
 
 def test_flags_without_use_for_the_method_are_noted(capsys, bert):

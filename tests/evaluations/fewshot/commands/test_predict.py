@@ -218,7 +218,7 @@ def test_a_deleted_model_is_noticed_and_trained_again_with_the_same_weights(copy
     assert done.returncode == 2
     assert "is missing; train it again: lmassay resume" in done.stderr
     resumed = lmassay("resume", cwd=copy)
-    assert (resumed.returncode, "is missing; it is trained again" in resumed.stderr) == (0, True)
+    assert (resumed.returncode, "is missing and will be trained again" in resumed.stderr) == (0, True)
     assert (first / "model.safetensors").read_bytes() == weights
     assert "nothing to do" in lmassay("resume", cwd=copy).stderr
 
