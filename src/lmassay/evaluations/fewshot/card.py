@@ -267,6 +267,9 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     gain = None
     if baseline is not None:
         gain = _gain(store, baseline, record, metric)
+        if gain is not None and metric == ACCURACY and tests and gain.n < tests:
+            # Answers that could not be read as a label are in neither accuracy.
+            scope[-1] = f"{gain.n:,} of {counted(tests, 'test')} with a label from both"
     if baseline is None or gain is None:
         return Headline(
             evaluation=evaluation,

@@ -339,6 +339,13 @@ class FewShot(Task):
             warnings.append(
                 f"{len(tests_without_label)} of {len(tests)} test examples have no label: nothing is scored on test"
             )
+        labelled_texts = {(example.text_a, example.text_b) for example in self._labelled_examples}
+        repeated = sum((example.text_a, example.text_b) in labelled_texts for example in tests)
+        if repeated:
+            warnings.append(
+                f"{repeated} of {counted(len(tests), 'test example')} have the same text as a labelled example, so the "
+                "test score is too high"
+            )
         grouped = units_of(self._labelled_examples, self._task.group)
         for number, leaked in enumerate(count_leaking_groups(self._splits, grouped)):
             if leaked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,14 @@ def test_of_equals_the_first_is_chosen_and_the_tie_is_reported():
     assert verdict.selected.name == "b"
     assert verdict.tied == ("c",)
     assert verdict.notes == ["'b' is the first of 2 with the same mean dev score"]
+
+
+def test_a_chosen_configuration_that_seldom_answers_is_reported():
+    silent = [replace(trial, out_of_choice=0.8) for trial in trials({"silent": [(1.0, 1.0), (1.0, 1.0)]})]
+    talkative = [replace(trial, out_of_choice=0.0) for trial in trials({"talkative": [(0.9, 0.6), (0.9, 0.7)]})]
+    assert judge(silent + talkative).notes == [
+        "'silent' gave no label to 80 % of the test examples; its scores cover only the others"
+    ]
 
 
 def test_a_failed_training_is_no_zero_and_keeps_its_configuration_from_being_chosen():

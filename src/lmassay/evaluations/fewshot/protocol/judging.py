@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Means of the same scores may differ in the last digit, because they were added up in another order.
 _ROUNDING = 1e-12
+# From this share of answers without a label on, a note says that the scores cover only the others.
+_MANY_OUT_OF_CHOICE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,5 +397,10 @@ def _select(
     selected, *others = best
     if others:
         notes.append(f"'{selected.name}' is the first of {len(best)} with the same mean dev score")
+    no_label = selected.out_of_choice.value
+    if no_label is not None and no_label > _MANY_OUT_OF_CHOICE:
+        # Scores cover readable answers only, so a configuration that seldom answers may have the best dev score.
+        name = f"'{selected.name}'" if selected.name else "the selected configuration"
+        notes.append(f"{name} gave no label to {100 * no_label:.0f} % of the test examples; its scores cover only the others")
     tied = [other.name for other in others]
     return selected, tuple(tied), tuple(notes)
