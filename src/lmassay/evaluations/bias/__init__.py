@@ -219,6 +219,7 @@ evaluation = Evaluation(
         ),
     ),
     log_reader=f"{__name__}.lm_eval_import:questions_reader",
+    after_run=f"{__name__}.commands.actions.run_notes:warn_about_cut_off_answers",
     commands=(
         Command(
             "kobbq",

@@ -401,6 +401,8 @@ def _select(
     if no_label is not None and no_label > _MANY_OUT_OF_CHOICE:
         # Scores cover readable answers only, so a configuration that seldom answers may have the best dev score.
         name = f"'{selected.name}'" if selected.name else "the selected configuration"
-        notes.append(f"{name} gave no label to {100 * no_label:.0f} % of the test examples; its scores cover only the others")
+        notes.append(
+            f"{name} gave no label to {100 * no_label:.0f} % of the test examples; its scores cover only the others"
+        )
     tied = [other.name for other in others]
     return selected, tuple(tied), tuple(notes)
