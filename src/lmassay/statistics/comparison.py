@@ -31,6 +31,20 @@ def p_equation(p: float | None) -> str:
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
 
 
+def relative_change(before: float, after: float) -> float | None:
+    """Return a difference relative to the value before, as in "falls by 43 %" (not "43 points").
+
+    None if that value is 0, or if the two have different signs, as may happen to a bias: "falls by 220 %" would say
+    nothing.
+
+    >>> relative_change(0.5, 0.25), relative_change(-0.5, -0.25), relative_change(0.125, -0.15)
+    (-0.5, 0.5, None)
+    """
+    if before == 0 or before * after < 0:
+        return None
+    return (after - before) / abs(before)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """One metric of a run compared with the base run: a row of the table that `lmassay compare` prints."""
@@ -81,8 +95,8 @@ class Comparison:
 
     @property
     def relative(self) -> float | None:
-        """The difference relative to the base mean, as in "falls by 43 %" (not "43 points"); None if that mean is 0."""
-        return self.difference / abs(self.base_mean) if self.base_mean else None
+        """The difference relative to the base mean, see :func:`relative_change`."""
+        return relative_change(self.base_mean, self.new_mean)
 
     def __repr__(self) -> str:
         interval = ""

@@ -35,7 +35,7 @@ from lmassay.reporting.blocks import (
     name,
 )
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.statistics.comparison import Comparison, compare_runs
+from lmassay.statistics.comparison import Comparison, compare_runs, relative_change
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.statistics.pairing import share_examples
@@ -128,10 +128,8 @@ class BiasChange:
 
     @property
     def relative(self) -> float | None:
-        """The difference as a share of the value before: "falls by 43 %", not "falls by 43 percentage points"."""
-        if self.before == 0:
-            return None
-        return self.difference / abs(self.before)
+        """The difference relative to the value before, see :func:`relative_change`."""
+        return relative_change(self.before, self.after)
 
 
 def prompt_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
