@@ -31,6 +31,12 @@ def test_a_file_that_was_changed_is_written_again(tmp_path):
     assert lmassay.rows(["a"]).write(tmp_path).read_text(encoding="utf-8") == "a\n"
 
 
+def test_a_damaged_file_that_is_not_utf8_is_written_again(tmp_path):
+    path = lmassay.rows(["a"]).write(tmp_path)
+    path.write_bytes(b"\xff\n")
+    assert lmassay.rows(["a"]).write(tmp_path).read_text(encoding="utf-8") == "a\n"
+
+
 def test_the_repr_is_short():
     assert repr(lmassay.rows(["a"])) == "<1 text in memory>"
     assert repr(lmassay.rows([{"a": 1, "b": 2}] * 1200)) == "<1,200 rows in memory: a, b>"

@@ -6,11 +6,11 @@ import math
 
 Bounds = tuple[float | None, float | None]
 """The least and the largest possible value; None where there is no such limit."""
-FiniteBounds = tuple[float, float]
-"""A least and a largest value, which may be infinite."""
+NumericBounds = tuple[float, float]
+"""The least and the largest possible value; infinite where there is no such limit."""
 
 
-def finite_bounds(bounds: Bounds | None) -> FiniteBounds | None:
+def finite_bounds(bounds: Bounds | None) -> NumericBounds | None:
     """The bounds if both are known and the lower one is smaller; otherwise None.
 
     >>> finite_bounds((0.0, 1.0)), finite_bounds((0.0, None)), finite_bounds((1.0, 1.0))
@@ -24,7 +24,7 @@ def finite_bounds(bounds: Bounds | None) -> FiniteBounds | None:
     return low, high
 
 
-def with_infinities(bounds: Bounds | None) -> FiniteBounds | None:
+def with_infinities(bounds: Bounds | None) -> NumericBounds | None:
     """The bounds with an infinity for a missing one, so that an interval can be cut off at the other; None without any.
 
     >>> with_infinities((0.0, None))
@@ -40,7 +40,7 @@ def with_infinities(bounds: Bounds | None) -> FiniteBounds | None:
     return low, high
 
 
-def cut_to_bounds(low: float, high: float, bounds: FiniteBounds | None) -> FiniteBounds:
+def cut_to_bounds(low: float, high: float, bounds: NumericBounds | None) -> NumericBounds:
     """The interval from ``low`` to ``high``, cut off at the bounds."""
     if bounds is None:
         return low, high

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from lmassay.statistics import clustered_rate
-from lmassay.statistics.bounds import Bounds, FiniteBounds, cut_to_bounds, finite_bounds, with_infinities
+from lmassay.statistics.bounds import Bounds, NumericBounds, cut_to_bounds, finite_bounds, with_infinities
 from lmassay.statistics.clustered_rate import ClusteredRate, MeanOfRates
 from lmassay.statistics.clustering import (
     Clustering,
@@ -107,7 +107,7 @@ class Estimate:
     clustered_rate: ClusteredRate | MeanOfRates | None = field(default=None, repr=False, compare=False)
     """The hits and sizes of the clusters, from which the interval is computed. Only for rates whose rows are grouped
     once."""
-    bounds: FiniteBounds | None = None
+    bounds: NumericBounds | None = None
     clustered_by: tuple[str, ...] = ()
     """The names of the groups that rows are clustered by, such as ``template``, for :attr:`method`."""
     clusters: tuple[int, ...] = ()
@@ -287,7 +287,7 @@ def estimate(
 
 
 def _kind_of(
-    summaries: Sequence[TermSummary], constant: float, bounds: FiniteBounds | None, *, is_difference: bool
+    summaries: Sequence[TermSummary], constant: float, bounds: NumericBounds | None, *, is_difference: bool
 ) -> Kind:
     """Decide which method computes the interval of an estimate, from its values and bounds."""
     if is_difference or bounds is None or any(summary.coefficient <= 0 for summary in summaries):
@@ -302,7 +302,7 @@ def _kind_of(
     return "mean" if can_have_either_sign else "bounded mean"
 
 
-def _rate(value: float, summary: TermSummary, bounds: FiniteBounds | None, clustering: Clustering) -> Estimate:
+def _rate(value: float, summary: TermSummary, bounds: NumericBounds | None, clustering: Clustering) -> Estimate:
     """The estimate of a rate: the share of rows whose value is 1."""
     effective = summary.equal_rows / clustering.effect
     return Estimate(
@@ -345,7 +345,7 @@ def _as_clustered_rate(estimated: Estimate, term: Term, summary: TermSummary, gr
 def _bounded_mean(
     value: float,
     summaries: Sequence[TermSummary],
-    bounds: FiniteBounds,
+    bounds: NumericBounds,
     clustering: Clustering,
     unseen_weight: float,
 ) -> Estimate:
@@ -415,7 +415,7 @@ def _mean(
     value: float,
     constant: float,
     summaries: Sequence[TermSummary],
-    cut_at: FiniteBounds | None,
+    cut_at: NumericBounds | None,
     clustering: Clustering,
 ) -> Estimate:
     """Any other mean or a difference, with Student's interval, which is cut off at the bounds ``cut_at``."""

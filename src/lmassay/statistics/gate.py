@@ -21,7 +21,7 @@ from typing import Any, Literal
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics import ALPHA
-from lmassay.statistics.bounds import FiniteBounds
+from lmassay.statistics.bounds import NumericBounds
 from lmassay.statistics.comparison import Comparison, comparable
 from lmassay.statistics.conditions import Condition
 from lmassay.statistics.distributions import holm_adjusted
@@ -503,7 +503,7 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
 # --- what cannot be judged --------------------------------------------------------------------------------------------
 
 
-def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None:
+def require_reachable(condition: Condition, bounds: NumericBounds | None) -> None:
     """Raise a UserError if no difference can exceed the threshold, so that the condition always or never holds."""
     if bounds is None:
         return
@@ -527,7 +527,7 @@ def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None
     raise UserError(f"{condition.option} {verdict}: {why}")
 
 
-def _bounds(base: Side, new: Side, metric: str) -> FiniteBounds | None:
+def _bounds(base: Side, new: Side, metric: str) -> NumericBounds | None:
     """The range of a metric: the one that its combination declares; 0 to 1 if all scores lie there; otherwise None."""
     combination = base.record.design.combinations.get(metric)
     if combination is not None:

@@ -1,6 +1,7 @@
-"""The paired scores of two runs: their difference, how many of them changed, and how many could have changed.
+"""The paired scores of two runs: the difference of the runs, and how many scores changed or could have changed.
 
-:mod:`lmassay.statistics.pairing` finds the pairs.
+:mod:`lmassay.statistics.pairing` finds the pairs. What it calls a unit is what is paired; here, ``units`` are what a
+significance test counts as one observation, which may be a cluster of several pairs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import compress
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.bounds import FiniteBounds
+from lmassay.statistics.bounds import NumericBounds
 from lmassay.statistics.combination import Combination
 from lmassay.statistics.estimation import Estimate
 from lmassay.statistics.intervals import (
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PairedColumn:
-    """The paired scores of one column. What is paired are examples or, in some tasks, labels, repetitions or tests.
+    """The paired scores of two runs in one column, which is a metric or one of the means that a metric combines.
 
+    What is paired are examples or, in some tasks, the labels of a group of examples (such as the names of templates,
+    each with the mean of its examples), repetitions of a few-shot training, or test examples of such a training.
     ``before`` are the scores of the base run, ``after`` those of the new run.
     """
 
@@ -43,10 +46,10 @@ class PairedColumn:
     weights: NDArray[np.float64] | None
     """None if all scores count equally."""
     clusters: Sequence[Sequence[str]]
-    """One sequence of labels for each grouping of the scores."""
+    """For each grouping by which the scores are clustered, the name of every score's cluster."""
     units: Sequence[str]
-    """For each score, the name of what counts as one observation in a significance test: its cluster (if rows are
-    grouped twice, in the grouping with fewer clusters), or the paired example itself if there are no clusters."""
+    """For each score, the name of what counts as one observation in a significance test: its cluster (with two
+    groupings, that of the grouping with fewer clusters) or, without clusters, what is paired."""
 
     def changes(self) -> NDArray[np.float64]:
         """New minus base; 0 where scores differ only by rounding."""
@@ -58,8 +61,11 @@ class PairedColumn:
             return float(values.mean())
         return float((values * self.weights).sum() / self.weights.sum())
 
-    def bounds(self) -> FiniteBounds:
-        """0 and 1 if all scores lie in this range, to which they are then assumed to be limited; otherwise infinite."""
+    def bounds(self) -> NumericBounds:
+        """0 and 1 if all scores of both runs lie between them; otherwise -inf and inf.
+
+        In the first case, the scores are assumed to be limited to this range.
+        """
         for scores in (self.before, self.after):
             is_in_unit_range = (scores >= 0) & (scores <= 1)
             if not bool(is_in_unit_range.all()):
@@ -77,16 +83,18 @@ class Pairs:
     n: int
     """The number of pairs: of examples, labels, repetitions or tests."""
     only_base: int
-    """The number of examples, labels or repetitions that only the base run scored (if ``n`` counts tests, these are
-    still repetitions)."""
+    """How many examples, labels or repetitions only the base run scored; ``unpaired_unit`` says which of them. This may
+    differ from what ``n`` counts: in few-shot runs, ``n`` may count test examples, while this counts repetitions of the
+    training."""
     only_new: int
-    """The number of those that only the new run scored."""
+    """How many examples, labels or repetitions only the new run scored."""
     combination: Combination | None = None
     """The combination that defines the metric, if there is one."""
     clustered_by: tuple[str, ...] = ()
     """The names of the groups by which the pairs are clustered."""
     estimated: Estimate | None = None
-    """The estimate of the difference if it is not a mean over independent pairs, as for overlapping repetitions."""
+    """The estimate of the difference if it cannot be computed from the pairs as if they were independent. The
+    repetitions of a few-shot training, for example, share training examples."""
     unpaired_unit: str = "example"
     """What ``only_base`` and ``only_new`` count, as a singular noun."""
 
@@ -99,7 +107,10 @@ class Pairs:
         return self.constant + sum(column.coefficient * column.mean(column.after) for column in self.columns)
 
     def difference(self, settings: Settings) -> PairedDifference:
-        """The difference with interval and p, computed only from the differences of single pairs."""
+        """The difference with interval and p.
+
+        It is ``estimated`` if there is such an estimate; otherwise, it is computed from the differences within pairs.
+        """
         import numpy as np
 
         if self.estimated is not None:
@@ -108,6 +119,7 @@ class Pairs:
         terms = []
         largest_difference = 0.0
         for column in self.columns:
+            # How far a score that did not change could have moved.
             step = possible_change(np.concatenate([column.before, column.after]))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
             # Two scores cannot differ by more than the distance between their bounds.
@@ -118,7 +130,10 @@ class Pairs:
         return difference_of(terms, settings, self.clustered_by, largest_difference)
 
     def at_bound(self, *, falls: bool) -> Pairs | None:
-        """The pairs if every new score were at its lowest (``falls``) or highest value; None without bounds."""
+        """The pairs if every new score were at the bound that makes the metric lowest (``falls``) or highest.
+
+        None if a column has no such bound.
+        """
         import numpy as np
 
         columns = []
@@ -135,10 +150,12 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """How many units (see ``PairedColumn.units``) there are, how many changed, and how many could fall or rise.
+    """How many units (see ``PairedColumn.units``) there are, how many changed, and how many could have changed.
 
-    If scores lie between 0 and 1, an example with a score of 0 in the base run cannot fall. If only a few units can
-    change in one direction, no difference in that direction can ever be significant.
+    ``can_fall`` counts the units that could have made the metric lower than in the base run, ``can_rise`` those that
+    could have made it higher. If scores lie between 0 and 1 and a high score raises the metric, a score of 0 in the
+    base run cannot make it fall. If only a few units can change in one direction, no difference in that direction can
+    ever be significant.
     """
 
     units: int
@@ -148,10 +165,9 @@ class ChangeCounts:
 
 
 def count_changes(pairs: Pairs) -> ChangeCounts:
-    """Count the units that changed and those that could have fallen or risen."""
+    """Count the units that changed, and those that could have made the metric fall or rise."""
     units: set[str] = set()
     changed: set[str] = set()
-    # Units that could make the metric lower or higher than it is in the base run.
     can_fall: set[str] = set()
     can_rise: set[str] = set()
     for column in pairs.columns:
@@ -179,12 +195,13 @@ def _is_at(bound: float, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     return same_scores(scores, np.full_like(scores, bound))
 
 
-def _column_bounds(combination: Combination | None, column: PairedColumn) -> FiniteBounds:
-    """The bounds of a column: those of its combination, if that has a single column; otherwise from the scores."""
+def _column_bounds(combination: Combination | None, column: PairedColumn) -> NumericBounds:
+    """The bounds of a column: from the metric's combination if this has a single column, otherwise from the scores."""
     if combination is None:
         return column.bounds()
     if combination.each is not None:
-        # There is only one column, which has the value of the whole combination for each label.
+        # What is paired are the labels of the group ``each``, such as templates. There is only one column, which has
+        # the value of the whole combination for each label.
         return combination.bounds
     if len(combination.terms) > 1:
         # The bounds of a sum do not limit the values of each single column.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lmassay.statistics.bounds import FiniteBounds
+from lmassay.statistics.bounds import NumericBounds
 from lmassay.statistics.terms import Term, TermSummary
 
 # Scores pile up at a bound if their distances from it vary much. The squared coefficient of variation of the distances
@@ -29,7 +29,7 @@ _A_WRONG_ROW = 0.75
 _FEW_SCORES = 8.0
 
 
-def pile_up(value: float, terms: Sequence[Term], summaries: Sequence[TermSummary], bounds: FiniteBounds) -> float:
+def pile_up(value: float, terms: Sequence[Term], summaries: Sequence[TermSummary], bounds: NumericBounds) -> float:
     """The degree, from 0 to 1, to which scores look as if most were at a bound and some far from it.
 
     The degree depends on how much the distances from the bound vary, relative to their mean. It is also high if all
@@ -68,7 +68,7 @@ def pile_up(value: float, terms: Sequence[Term], summaries: Sequence[TermSummary
     return min(max(by_variation, by_closeness, by_single_scores), 1.0)
 
 
-def with_equivalent_errors(summaries: Sequence[TermSummary], value: float, bounds: FiniteBounds) -> list[TermSummary]:
+def with_equivalent_errors(summaries: Sequence[TermSummary], value: float, bounds: NumericBounds) -> list[TermSummary]:
     """Return the summaries with new ``events`` for graded terms, which are comparable to the number of a rate's errors.
 
     They are the number of rows at the farther bound that would give the same mean if all others were at the nearer one.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.bounds import FiniteBounds
+from lmassay.statistics.bounds import NumericBounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +110,7 @@ def without_weight_0(term: Term) -> Term:
     )
 
 
-def values_exceed_bounds(terms: Sequence[Term], constant: float, bounds: FiniteBounds) -> bool:
+def values_exceed_bounds(terms: Sequence[Term], constant: float, bounds: NumericBounds) -> bool:
     """True if some values are beyond the bounds that were declared for the estimate."""
     import numpy as np
 
@@ -128,7 +128,7 @@ def values_exceed_bounds(terms: Sequence[Term], constant: float, bounds: FiniteB
 
 
 def summaries_of(
-    terms: Sequence[Term], constant: float, bounds: FiniteBounds | None, *, is_difference: bool
+    terms: Sequence[Term], constant: float, bounds: NumericBounds | None, *, is_difference: bool
 ) -> list[TermSummary]:
     """The summary of each term."""
     is_signed = is_difference or _is_signed(terms, constant, bounds)
@@ -141,7 +141,7 @@ def summaries_of(
     return summaries
 
 
-def _is_signed(terms: Sequence[Term], constant: float, bounds: FiniteBounds | None) -> bool:
+def _is_signed(terms: Sequence[Term], constant: float, bounds: NumericBounds | None) -> bool:
     """True for a single mean whose bounds allow both signs, even if no observed value is negative.
 
     A rescaled rate, such as BBQ's 2 · rate - 1, does not count as signed.

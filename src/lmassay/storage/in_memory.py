@@ -2,7 +2,7 @@
 
 Tasks read files, so data from memory are written to a file in the results folder, ``inputs/DIGEST/NAME``, and the run's
 configuration names this file. This way, the data of every run are kept, their digest is a part of the signature, and
-the run can be resumed and distributed like any other. Equal data are stored in the same file.
+the run can be resumed and distributed like any other. Equal data of the same name are stored only once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Rows:
     rows: tuple[Mapping[str, Any], ...] = ()
     """The rows, each a mapping from columns to values; empty if there are texts."""
     name: str = DEFAULT_NAME
-    """The name of the data in labels."""
+    """The name of the data in the labels of runs, and that of their file without its suffix."""
 
     def __len__(self) -> int:
         return len(self.texts) or len(self.rows)
@@ -82,15 +82,20 @@ class Rows:
 
 def write_once(path: Path, content: str) -> None:
     """Write a file whose path contains a digest of its content, unless it already exists with this content."""
-    # The content is compared, because the file may be damaged, and the path has only the beginning of the digest.
-    if path.is_file() and path.read_text(encoding="utf-8") == content:
+    # The content is compared, because the file may be damaged, and the path has only the beginning of the digest. Bytes
+    # are compared, because a damaged file may not be UTF-8.
+    if path.is_file() and path.read_bytes() == content.encode("utf-8"):
         return
     with atomic_write(path) as stream:
         stream.write(content)
 
 
 def write_description(description: Mapping[str, Any], name: str, results: Path) -> Path:
-    """Write a description of data, for which a configuration would name a YAML file, into a results folder."""
+    """Write a description of data into a results folder as a YAML file, and return its path.
+
+    A description is a mapping that a Python program passes to an option for which a configuration would name a YAML
+    file.
+    """
     try:
         # The file is JSON, which every YAML reader accepts.
         content = json.dumps(description, ensure_ascii=False, indent=1) + "\n"
@@ -117,17 +122,20 @@ def with_found_inputs(value: Any, results: Path) -> Any:
     input_path = _INPUT_PATH.search(value)
     if input_path is None or Path(value).exists():
         return value
-    # The digest in the path identifies the data, so a file with the same digest in this folder has the same data.
+    # Two data sets of one results folder with the same first characters of the digest are so unlikely that a file with
+    # the same path below the folder is taken to have the same data.
     moved = results.resolve() / INPUTS_FOLDER / input_path["digest"] / input_path["name"]
     return str(moved) if moved.is_file() else value
 
 
 def rows(data: Any, name: str = "") -> Rows:
-    """Return texts or rows in memory as data that any option for a file accepts.
+    """Return texts or rows in memory as data for an option that names a data file.
+
+    An option takes texts, rows or both; the wrong kind is an error when the option is checked.
 
     ``data`` is a list of texts, a list of mappings (rows), a numpy array of texts, or a column or table of pandas,
-    polars, pyarrow or datasets. ``name`` is the name of the data in labels and tables. A missing value (NaN; in a
-    table also None) is left out of its row.
+    polars, pyarrow or datasets. ``name`` is the name of the data in the labels of runs. A missing value (NaN; in
+    a table also None) is left out of its row.
 
     >>> rows(["Hello world.", "Good morning."])
     <2 texts in memory>
@@ -138,7 +146,11 @@ def rows(data: Any, name: str = "") -> Rows:
 
 
 def rows_of(data: Any, where: str, name: str = "", columns: Sequence[str] = ()) -> Rows:
-    """Return data as :class:`Rows`. ``where`` begins error messages; tuples become rows with these ``columns``."""
+    """Return data as :class:`Rows`.
+
+    Error messages begin with ``where``, the place of the data in the program's call. If ``columns`` are given, a tuple
+    or list of values is a row with these columns.
+    """
     if isinstance(data, Rows):
         return data
     if isinstance(data, str | bytes | Path | Mapping) or not isinstance(data, Iterable):

@@ -1,4 +1,7 @@
-"""Writes values as JSON text of which there is exactly one form, so that equal values have equal digests."""
+"""Reads and writes JSON.
+
+:func:`canonical` has exactly one form for each value, so that equal values have equal digests.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import hashlib
 import json
 from typing import Any
 
-# Created once, because json.dumps with options creates an encoder for each call. For short values, this and the checks
-# of json.loads take longer than the conversion itself.
+# Created once, because json.dumps with options creates an encoder for each call, and json.loads checks its arguments.
+# For short values, either takes longer than the conversion itself.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 _DECODER = json.JSONDecoder()

@@ -22,7 +22,7 @@ from lmassay.types import digest
 from lmassay.types.wording import counted
 
 DataSpec = str | dict[str, str | list[str]]
-"""A source of pairs, a mapping from constructions to their sources, or a part of a published data set."""
+"""A source of pairs, a mapping from constructions to their sources, or a published data set or a part of it."""
 PairData = Annotated[DataSpec, InMemory("rows", columns=("sentence_good", "sentence_bad"))]
 """The option ``data`` of a task; from Python, it also takes rows with the columns of BLiMP, or pairs of sentences."""
 
@@ -48,7 +48,8 @@ class FilePairs:
         """A digest of the data: of the file and, unless it has BLiMP's columns, of how it is read."""
         if self.pair_format == BLIMP_FORMAT:
             return self.file.sha256
-        # The same file read by other columns is other data, but where the blank is does not change the pairs.
+        # Read with other columns, the same file gives other pairs, so the format is a part of the digest. The position
+        # of the blank is not, because it does not change the pairs.
         return digest(self.file.sha256, self.pair_format.model_dump(mode="json", exclude={"blank"}))
 
     @property
@@ -68,7 +69,7 @@ class FilePairs:
 
     @property
     def names_numbers_and_nouns(self) -> bool:
-        """Whether every pair states its grammatical number and noun. False: before a file is read, this is unknown."""
+        """Whether every pair is known to state its grammatical number and noun. False, as files are not read for it."""
         return False
 
     def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
@@ -81,7 +82,8 @@ class FilePairs:
     def _sample(self, limit: int, seed: int) -> list[MinimalPair]:
         """Return a random sample in the order of the file, from memory if it was drawn before in this process.
 
-        The whole file is read for a few pairs, and one run needs them several times: to check, to count, to use them.
+        Even for a few pairs, the whole file is read, and one run needs the sample several times: to check the pairs, to
+        count them and to use them.
         """
         key = (self.identity, limit, seed)
         sample = _cached_samples.get(key)
@@ -157,7 +159,7 @@ class GrammarPairs:
 
 @dataclass(frozen=True, slots=True)
 class PairSet:
-    """The pairs of a construction, pooled from one or several parts."""
+    """The pairs of a construction, pooled from one or several parts: files or constructions of grammars."""
 
     name: str
     parts: Sequence[FilePairs | GrammarPairs]
@@ -166,12 +168,13 @@ class PairSet:
 
 
 def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FORMAT) -> list[PairSet]:
-    """Return the constructions that ``task.data`` names, relative to ``base`` or to the working folder.
+    """Return the constructions that ``task.data`` names.
 
     ``data`` is a source, ``{construction: source or [source, …]}``, or a data set of the catalogue (``blimp``,
     ``clams/de``, or ``{name: clams, language: de}``). A source is a file, a folder, a pattern, a grammar (a shipped
     name or a .yaml file), one construction of a grammar (``english:simple``), or one file of a data set of the
-    catalogue (``data:clams/de_evalset/subj_rel.txt``). ``pair_format`` says how files are read.
+    catalogue (``data:clams/de_evalset/subj_rel.txt``). Paths are relative to ``base`` or, if there is no such file,
+    to the working folder. ``pair_format`` says how users' files are read; files of a data set have their own format.
     """
     if _is_part_of_data_set(data):
         assert isinstance(data, dict)
@@ -230,7 +233,7 @@ def _is_part_of_data_set(data: DataSpec) -> bool:
 
 
 def signature_of(pair_sets: Sequence[PairSet]) -> str:
-    """Return one short digest of all data."""
+    """Return the first eight digits of a digest of all constructions: their names and their data."""
     digests = []
     for pair_set in pair_sets:
         digests.append([pair_set.name, [part.sha256 for part in pair_set.parts]])
@@ -240,10 +243,11 @@ def signature_of(pair_sets: Sequence[PairSet]) -> str:
 def numbered_pairs(
     pair_sets: Sequence[PairSet], limit_per_part: int | None, limit: int | None, seed: int | None = None
 ) -> Iterator[tuple[str, int, MinimalPair]]:
-    """Yield (construction, row number within it, pair) over all data.
+    """Yield the pairs of all constructions as (construction, number of the pair within it from 0, pair).
 
-    At most ``limit_per_part`` pairs of each part and ``limit`` rows of each construction are taken: the first or, with
-    a seed, a random sample of each part.
+    At most ``limit_per_part`` pairs of each part are taken. Of a file, these are the first or, with a seed, a random
+    sample; of a grammar, a balanced sample that does not depend on the seed. Of each construction, at most ``limit``
+    pairs are taken: the first of its parts, one part after the other.
     """
     for pair_set in pair_sets:
         number = 0
@@ -256,7 +260,7 @@ def numbered_pairs(
 
 
 def _published(spec: DataSpec) -> list[PairSet] | None:
-    """Return the constructions of a data set in the catalogue; None if the text does not name one."""
+    """Return the constructions of a data set in the catalogue, one for each file; None if ``spec`` names none."""
     selection = catalogue.select(spec)
     if selection is None:
         return None
@@ -275,7 +279,7 @@ def _published(spec: DataSpec) -> list[PairSet] | None:
 
 
 def _published_file(name: str) -> FilePairs:
-    """One file of a data set in the catalogue, such as ``tse/ML/simple_agrmt_all.jsonl``."""
+    """Return the pairs of one file of a data set in the catalogue, such as ``tse/ML/simple_agrmt_all.jsonl``."""
     path = catalogue.file_called(name)
     entry = catalogue.catalogue().find(name.partition("/")[0])
     return FilePairs(open_pairs(path), PairFormat.model_validate(entry.reading))
@@ -297,14 +301,17 @@ def _parts(source: str, base: Path, pair_format: PairFormat) -> Sequence[FilePai
 
 
 def _grammar_source(name: str, base: Path) -> str | Path | None:
-    """Return a grammar file or the name of a shipped grammar; None if it is neither."""
+    """Return the path of a grammar file or the name of a shipped grammar; None if ``name`` is neither.
+
+    Every name that ends in .yaml or .yml is taken as a grammar file; if there is no such file, reading it is an error.
+    """
     if name.endswith((".yaml", ".yml")):
         path = Path(name).expanduser()
         for root in (base, Path()):
             if (root / path).is_file():
                 return root / path
         return base / path
-    # A file or folder with the name of a shipped grammar has precedence.
+    # A file or folder in ``base`` takes precedence over a shipped grammar of the same name.
     return name if name in shipped_grammars() and not (base / name).exists() else None
 
 
@@ -318,7 +325,8 @@ def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
             if not files:
                 raise DataError(
                     f"task.data: the folder {path} has no file of pairs ({', '.join(suffixes)}); give another folder "
-                    "or a pattern, or for rows that alternate as in CLAMS, write columns: {format: alternating}"
+                    "or a pattern; if good and bad sentences alternate in .txt files, as in CLAMS, add columns: "
+                    "{format: alternating}"
                 )
             return [open_pairs(file.resolve()) for file in files]
         if path.is_file():
@@ -331,7 +339,7 @@ def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
     data_set_name = source.partition("/")[0]
     data_set = catalogue.catalogue().entries.get(data_set_name)
     if data_set is not None and not catalogue.is_local(data_set_name, base):
-        # A data set alone was recognised before, so this one is the source of a construction.
+        # ``data: NAME`` was handled by :func:`constructions`, so here the data set is the source of one construction.
         _, example, _ = next(data_set.files())
         raise DataError(
             f"task.data: {source} is a data set, which cannot be the source of one construction; write task.data: "

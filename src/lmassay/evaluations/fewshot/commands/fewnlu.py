@@ -134,6 +134,7 @@ class _FewNluRun:
             raise UserError(f"--do_eval: there are no trainings in {self.folder}; give --do_train, too")
         elif self._evaluate_kept_models(plan):
             return 0
+        # If some weights are missing, as with --keep none, the files are written from the stored outcomes instead.
         with Store(self.results, create=True) as store:
             records = [record for record in store.runs() if record.signature == plan.signature]
             if not records and not self.flags["do_train"]:
@@ -202,8 +203,9 @@ class _FewNluRun:
             )
         if mark["finished"]:
             raise UserError(
-                f"--output_dir: {self.folder} already has the results of this command; use --do_eval alone to write "
-                "the files again, or --overwrite_output_dir to train again"
+                f"--output_dir: {self.folder} already has the results of this command; use --do_eval without "
+                "--do_train to evaluate the saved models again and rewrite the files, or --overwrite_output_dir to "
+                "train again"
             )
 
     def _clear(self) -> None:

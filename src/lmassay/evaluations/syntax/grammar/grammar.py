@@ -1,6 +1,7 @@
-"""Grammars that write minimal pairs with any lexicon: :func:`load_grammar`, :class:`Grammar`.
+"""Grammars that write minimal pairs: :func:`load_grammar` reads one, and :meth:`Grammar.write` writes the pairs.
 
-A grammar is read from YAML; every mistake is reported with file, line and remedy.
+A grammar is read from a YAML file, which also has the words. A mistake in it is reported with file, line and remedy.
+The labels are those of refining-tse: -1 if the good sentence is singular, -2 if it is plural.
 
 >>> rows = load_grammar("marvin-linzen").write("simple_agrmt", most=4)
 >>> [row["label"] for row in rows]
@@ -49,12 +50,14 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORE
 
 @dataclass(frozen=True, slots=True)
 class GrammarConstruction:
-    """Templates that test the same thing: one file of pairs. ``factors`` are written into each of its rows."""
+    """Templates that test the same thing. Their pairs make one file."""
 
     name: str
     templates: tuple[GrammarTemplate, ...]
     factors: Mapping[str, str]
+    """Further columns of the file, each with the same value in every row, by which results can be grouped."""
     where: str
+    """File, line and key of the construction, for error messages."""
 
     @property
     def feature(self) -> Feature:
@@ -68,7 +71,7 @@ class GrammarConstruction:
 
     @property
     def nouns(self) -> set[str]:
-        """The head words of its pairs, by which they may be clustered."""
+        """The lemmas of all possible head words, such as the subjects. Pairs may be clustered by their head word."""
         lemmas: set[str] = set()
         for template in self.templates:
             lemmas.update(form.lemma for form in template.head.forms)
@@ -76,7 +79,7 @@ class GrammarConstruction:
 
     @property
     def can_be_written_out(self) -> bool:
-        """Whether all of its pairs can be written, not only a sample."""
+        """Whether all pairs can be written; of a larger construction, only a sample can be."""
         return self.bound <= MAX_PAIRS
 
 
@@ -92,7 +95,7 @@ class GrammarFile:
 
 
 class ConstructionKeys(YamlModel):
-    """The keys of a construction in a file: one template, or several with names."""
+    """The keys of a construction in a file: one template, or several with names. A text is read as ``template``."""
 
     template: str | None = None
     templates: dict[str, str] | None = None
@@ -117,7 +120,11 @@ class ConstructionKeys(YamlModel):
 
 
 class GrammarKeys(YamlModel):
-    """The keys of a grammar file; the functions that read features, words and templates check them."""
+    """The keys of a grammar file.
+
+    What ``features``, ``irregular``, ``lexicon`` and the templates contain is checked later, by the functions that read
+    them.
+    """
 
     name: str = ""
     about: str = ""
@@ -151,7 +158,9 @@ def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
     for name in names:
         with source.at(f"constructions.{name}"):
             if not _NAME.fullmatch(name):
-                raise GrammarMistake("the name becomes a file name; use letters, digits, '_', '-' and '.'")
+                raise GrammarMistake(
+                    "the name becomes a file name; begin with a letter, a digit or '_', and use only these, '-' and '.'"
+                )
             if _DEVICE.fullmatch(name):
                 raise GrammarMistake(
                     "the name becomes a file name, and Windows reserves this one for a device; choose another"
@@ -175,9 +184,9 @@ def _construction(
     features: Features,
 ) -> GrammarConstruction:
     key = f"constructions.{name}"
-    # A construction has either one template, which is named after it, or several with their own labels.
+    # A construction has either one template, which has the name of the construction, or several with their own names.
     texts = entry.templates or {}
-    keys = {label: f"{key}.templates.{label}" for label in texts}
+    keys = {template_name: f"{key}.templates.{template_name}" for template_name in texts}
     if entry.template is not None:
         texts = {name: entry.template}
         keys = {name: key}
@@ -187,23 +196,25 @@ def _construction(
         for value in feature.values:
             feature_of_value[value] = feature.name
     templates = []
-    for label, text in texts.items():
-        # A template that is the whole construction has no key, and the line of the construction is the right one.
-        with source.at(keys[label]), within("" if entry.template is None else ".template"):
+    for template_name, text in texts.items():
+        # A single template may be the value of the key ``template`` or of the construction itself. In the latter case,
+        # the file has no line for ".template", and the line of the construction is reported.
+        with source.at(keys[template_name]), within("" if entry.template is None else ".template"):
             parsed = parse(text, feature_of_value)
-            templates.append(compile_template(label, parsed, categories, features))
+            templates.append(compile_template(template_name, parsed, categories, features))
     with source.at(key):
         contrasted_features = {template.feature.name for template in templates}
         if len(contrasted_features) > 1:
             raise GrammarMistake(
-                "all templates of a construction contrast the same feature; make two constructions of it"
+                "all templates of a construction must contrast the same feature; make one construction for each feature"
             )
         _check_columns(templates, factors, features)
     return GrammarConstruction(name, tuple(templates), factors, source.locate(key))
 
 
 def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str], features: Features) -> None:
-    """Raise if a name in the rows would have two meanings."""
+    """Raise if a column of the rows would have two meanings."""
+    # The names of choices such as {place: in the house|…}, which become columns.
     recorded: set[str] = set()
     for template in templates:
         recorded.update(slot.name for slot in template.slots if slot.recorded)
@@ -216,7 +227,8 @@ def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str],
 
 # --- writing pairs ----------------------------------------------------------------------------------------------------
 
-# A sample of a construction that cannot be written out is taken from a random pool of this many times its size.
+# If a construction has too many pairs to write out, a sample is taken from a pool of random pairs. The pool has
+# _POOL_FACTOR times as many pairs as the sample, but at least _SMALLEST_POOL.
 _POOL_FACTOR = 20
 _SMALLEST_POOL = 2_000
 _SHIPPED = Path(__file__).parents[1] / "grammars"
@@ -242,7 +254,9 @@ def load_grammar(source: str | Path) -> Grammar:
 class Grammar:
     """Constructions that share a lexicon.
 
-    ``capitalise`` and ``end`` say how a sentence is written; ``sha256`` is that of the file.
+    ``capitalise`` says whether sentences begin with a capital letter, and ``end`` is written after each sentence,
+    except that a full stop or the like is not added to a sentence that already ends with one. ``sha256`` is the digest
+    of the grammar file; empty for a grammar that was not read from a file.
     """
 
     name: str
@@ -261,11 +275,15 @@ class Grammar:
         raise ConfigError(f"the grammar {self.name} has no construction '{name}'{did_you_mean(name, names)}")
 
     def write(self, construction: str, *, seed: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """Return the minimal pairs of a construction: all, or a balanced sample of at most ``most``.
+        """Return the minimal pairs of a construction as rows: all, or a balanced sample of at most ``most``.
 
-        A sample has equally many pairs of each label, and is spread evenly over templates, nouns and kinds of
-        attractor. It depends only on grammar and seed. No pair occurs twice; no sentence is good in one pair and bad
-        in another; if there are too many pairs to write out, this holds within the pool that the sample is drawn from.
+        A sample is spread as evenly as possible over templates, nouns and the values of ``attractor`` (match, mismatch,
+        none). If the contrasted feature has labels, the sample has equally many pairs of each label, so it may have
+        fewer than ``most`` pairs; only with ``most=1``, it has a single pair. The sample depends only on the grammar,
+        ``most`` and ``seed``.
+
+        No pair occurs twice, and a pair is left out if one of its sentences is good in one pair and bad in another. If
+        there are too many pairs to write out, these comparisons are limited to the pool that the sample is drawn from.
         """
         chosen = self.construction(construction)
         if most is not None and most < 1:
@@ -328,7 +346,7 @@ def _random_pairs(construction: GrammarConstruction, rng: random.Random, size: i
     """Yield random pairs, taking the templates in turn."""
     templates = itertools.cycle(construction.templates)
     for template in itertools.islice(templates, size):
-        # Only the first pair of each random start, because those after it differ in the last slot only.
+        # Only the first pair from each random start, because the pairs after it have the same words in most slots.
         pair = next(template.pairs(rng), None)
         if pair is not None:
             yield pair
@@ -349,7 +367,10 @@ def _consistent(pairs: Iterable[WrittenPair]) -> list[WrittenPair]:
 
 
 def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruction) -> None:
-    """Raise if a pair differs in more than the contrasted word: TSE, EW and MW need one blank."""
+    """Raise if the sentences of a pair do not differ in exactly one word.
+
+    The metrics TSE, EW and MW compare words at one blank, which is the place of this word.
+    """
     for pair in pairs:
         good = pair.good.split()
         bad = pair.bad.split()
@@ -386,7 +407,8 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
         sides[pair.side].add(pair)
     chosen: list[WrittenPair] = []
     while sides and len(chosen) < most:
-        # A round that could not take a pair from every side is not begun, unless it is the first.
+        # A round takes one pair from each side. With ``equal``, a round that would exceed ``most`` is not begun, unless
+        # it is the first, whose result is cut to ``most`` below.
         if equal and chosen and len(chosen) + len(sides) > most:
             break
         chosen += [side.take() for side in sides.values()]
@@ -399,9 +421,10 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
 
 
 class _BalancedSide:
-    """The pairs with one value of the contrast, taken from the template, noun and attractor used least so far.
+    """The pairs on one side of the contrast, taken from the template, noun and kind of attractor used least so far.
 
-    ``rank`` decides between equals; all sides share it, so that they get the same nouns.
+    Of templates or nouns that were used equally often, the one with the lowest ``rank`` is taken. All sides have the
+    same ranks, so that they get the same nouns.
     """
 
     def __init__(self, rank: Mapping[str, int]) -> None:
