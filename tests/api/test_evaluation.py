@@ -299,7 +299,7 @@ def test_an_object_of_a_shipped_model_can_be_used_again():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda prompts: prompts[:1], "returned 1 answers to"),
+        (lambda prompts: prompts[:1], "returned 1 answer to"),
         (lambda prompts: "one text", "it must return a list with one answer per request"),
         (lambda prompts: None, "returned None for a list"),
         (lambda prompts: [None for _ in prompts], "returned None as answer 1; every answer must be a text"),

@@ -87,8 +87,8 @@ def test_the_successes_that_a_cap_of_1_removes_are_those_of_the_comparison_with_
     before, after = CAPPED["mt.charswap.bleu.both.ref"]
     before_chrf, after_chrf = CAPPED["mt.charswap.bleu-chrf.both.ref"]
     assert (
-        f"charswap under BLEU {after} % instead of {before} % (with chrF as s_tgt {after_chrf} % instead of "
-        f"{before_chrf} %)"
+        f"charswap under BLEU is {after} % instead of {before} % (with BLEU as s_src and chrF as s_tgt, "
+        f"{after_chrf} % instead of {before_chrf} %)"
     ) in PAGE
     migrating = (ROOT / "docs" / "migrating" / "teapot.md").read_text(encoding="utf-8")
     assert f"charswap under BLEU {after} % instead of {before} %" in migrating

@@ -14,6 +14,7 @@ from lmassay.errors import LmassayError, PluginError, error_with_location
 from lmassay.plugins.fingerprint import Fingerprint, fingerprint
 from lmassay.redaction import excerpt
 from lmassay.types import Continuation, Generate, LogProbs, Response
+from lmassay.types.wording import counted
 
 Generator = Callable[[list[str]], Any]
 """A function from prompts to answers; it may be asynchronous."""
@@ -117,8 +118,8 @@ class FunctionModel(Model):
                 if reply is not None:
                     shown_reply = f"{type(reply).__name__} {excerpt(str(reply), _MAX_SHOWN)!r}"
                 raise PluginError(
-                    f"the function {self.name} returned {shown_reply} for a list of {len(arguments)} requests; "
-                    "it must return a list with one answer per request"
+                    f"the function {self.name} returned {shown_reply} for a list of "
+                    f"{counted(len(arguments), 'request')}; it must return a list with one answer per request"
                 )
             answers = list(reply)
         except LmassayError:
@@ -131,8 +132,8 @@ class FunctionModel(Model):
             raise PluginError(f"the function {self.name} failed: {error_with_location(error)}{hint}") from error
         if len(answers) != len(arguments):
             raise PluginError(
-                f"the function {self.name} returned {len(answers)} answers to {len(arguments)} requests; it must "
-                "return one per request, in the same order"
+                f"the function {self.name} returned {counted(len(answers), 'answer')} to "
+                f"{counted(len(arguments), 'request')}; it must return one per request, in the same order"
             )
         return answers
 

@@ -1,8 +1,12 @@
-"""Computes how many examples a gate needs, before anything is run.
+"""Computes how many examples a gate (``--fail-if`` or ``--pass-only-if``) needs, before anything is run.
 
 The drop that a gate can detect depends on how many answers change from one run to the next although neither run is
-better. This is unknown before the runs exist. So the number of examples is computed for 2, 5 and 10 % changed answers,
-half of which become better and half worse, or for the changes between two earlier runs.
+better. This is unknown before the runs exist. So the number of examples is computed under the assumption that 2, 5 or
+10 % of the answers change, half of them for the better and half for the worse, or that as much changes as between two
+earlier runs.
+
+In this module, a *drop* is the size of a change in the direction for which the gate fails. If a metric is better when
+lower, it is usually a rise of the metric.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from lmassay.types import Metric, find_metric
 
 # Assumed fractions of answers that change from one run to the next.
 CHURN = (0.02, 0.05, 0.10)
-# The drop to plan for if a gate fails on any drop (a threshold of 0): two points on a scale from 0 to 1.
+# The drop to plan for if a gate fails on any drop (a threshold of 0): 0.02 on a scale from 0 to 1.
 SMALLEST_DROP = 0.02
 
 
@@ -36,7 +40,7 @@ class Expectation:
     spreads: Sequence[tuple[str, Spread]]
     """The spreads to plan for. Each has a name, such as ``5 %`` if it assumes that 5 % of the answers change."""
     mean: float | None = None
-    """The mean of an earlier run, for thresholds that are relative to the base."""
+    """The mean of an earlier run, for thresholds that are relative to the base; None without an earlier run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +51,20 @@ class Need:
     changed: str
     """The name of the spread, usually the percentage of answers that change."""
     drop: float | None
-    """The drop to detect, for ``fail if``: twice the threshold. If the threshold is 0, it is :data:`SMALLEST_DROP`,
-    multiplied by the mean of an earlier run if that mean is above 1."""
+    """The drop to detect, for ``fail if``: twice the threshold, because no number of examples reliably detects a drop
+    of exactly the threshold. If the threshold is 0, it is :data:`SMALLEST_DROP`, multiplied by the size of the mean of
+    an earlier run if that size is above 1. None for ``pass only if``."""
     needed: int | None
-    """The number of examples needed to detect the drop or, for ``pass only if``, to show the condition if neither run
-    is better. None if more than 100 million are needed."""
+    """The number of examples needed to detect the drop or, for ``pass only if``, to show that the condition holds if
+    neither run is better. None if more than 100 million are needed."""
     available: int | None
     """The number of examples in the configuration; None if the task does not know it."""
     detectable: float | None
-    """The drop that can be detected with the available examples, for ``fail if``."""
+    """The drop that can be detected with the available examples, for ``fail if``. None for ``pass only if``, if the
+    number of examples is below 2 or not known, or if no drop is detected reliably."""
 
     def as_json(self) -> dict[str, Any]:
-        """All fields as plain data, for ``--json``."""
+        """All fields, and how the gate uses the condition (``reading``), as plain JSON, for ``--json``."""
         return {
             "condition": str(self.condition),
             "reading": self.condition.reading,
@@ -107,7 +113,7 @@ def needs(
 
 
 def _drop_to_detect(threshold: float, expectation: Expectation) -> float:
-    """Return the drop that a ``fail if`` gate is planned for."""
+    """Return the drop that a ``fail if`` gate is planned for (see ``Need.drop``)."""
     if threshold == 0:
         return SMALLEST_DROP * max(abs(expectation.mean or 0.0), 1.0)
     return 2 * threshold
@@ -138,7 +144,7 @@ def expected(metric: str, like: Sequence[Side]) -> Expectation:
     independent.
     """
     if not like:
-        # This number of rows does not matter: it is replaced during the search for a sufficient number.
+        # This number of rows does not matter, because the search for a sufficient number replaces it.
         return Expectation(_for_each_churn(Spread(rows=1000, changed=0.0)))
     known_metrics(like[0], like[1:], [metric])
     if len(like) == 2:
@@ -170,16 +176,18 @@ def _spread_in(metric: str, side: Side) -> tuple[Spread, float]:
     estimated = mean_estimate(values, groupings)
     if estimated.reason:
         raise UserError(_cannot_plan(side, metric, estimated.reason))
+    # The scores of a rate are 0 or 1, so every change has the size 1.
     size = 1.0
     if estimated.kind != "rate":
-        # The typical difference between two independent scores of an example: its variance is twice that of one score.
+        # The scores of an example in two runs are assumed to differ as much as the scores of two random examples. The
+        # variance of such a difference is twice that of a score.
         size = math.sqrt(2 * float(values.var()))
     if size == 0:
         raise UserError(_cannot_plan(side, metric, f"all {len(values):,} values are the same"))
     if not groupings:
         return Spread(len(values), 0.0, size), estimated.value
     effect = estimated.rows / estimated.effective
-    # If rows are grouped twice, the smaller number of degrees of freedom is used, as in the estimate itself.
+    # A task has at most one clustering, see ``Design.clusters``; for several, the smallest number would be safe.
     degrees = math.inf
     for codes in groupings:
         _, sizes = np.unique(codes, return_counts=True)

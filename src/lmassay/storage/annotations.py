@@ -1,7 +1,8 @@
 """The note and tags that a user gives to a run.
 
-They are stored in the table of digests, as JSON with its own digest. This way, they are copied, merged and repaired
-together with the run, and stores of earlier versions do not need a new table.
+They are stored as JSON with its own digest, in the table of digests of the store (the database in the results folder).
+This way, they are copied, merged and repaired together with the run, and stores of earlier versions do not need a new
+table.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def with_note(annotation: Annotation, text: str) -> Annotation:
 
 
 def with_tags(annotation: Annotation, names: Sequence[str]) -> Annotation:
-    """Return an annotation with further tags. Raises UserError if a name cannot be a tag."""
+    """Return an annotation with these tags added. Raises UserError if a name cannot be a tag."""
     for name in names:
         if _TAG.fullmatch(name) is None:
             raise UserError(
@@ -42,7 +43,7 @@ def with_tags(annotation: Annotation, names: Sequence[str]) -> Annotation:
 
 
 def annotation_text(run: str, annotation: Annotation, changed: str = "") -> str:
-    """Return the text that is stored for a note and tags. ``changed`` is the time of the change, by default now."""
+    """Return the text that is stored for a note and tags. ``changed`` is the time of the change; empty means now."""
     changed = changed or datetime.now(UTC).isoformat(timespec="microseconds")
     content = {"note": annotation.note, "tags": list(annotation.tags), "changed": changed}
     return canonical({**content, "digest": digest(run, canonical(content))})
@@ -76,7 +77,7 @@ def store_annotation(database: Database, run: str, annotation: Annotation) -> No
 
 
 def combined(first: Annotation, second: Annotation) -> Annotation:
-    """Return the tags of both, and both notes unless one contains the other."""
+    """Return all tags of both, and both notes; if one note contains the other, only the longer one is kept."""
     notes = [first.note]
     if second.note not in first.note:
         notes = [second.note] if first.note in second.note else [first.note, second.note]

@@ -1,8 +1,8 @@
 """Reproduces FewNLU's published numbers (Zheng et al. 2022) for 64 labelled examples, with FewNLU's settings.
 
 For PET, FewNLU's scripts say which setting was selected on each task, so only these settings are run. For the other
-methods only the search space is known. The whole search is run, and the setting with the best dev score is selected, as
-in the paper.
+methods, only the search space is known, so the whole search is run, and the setting with the best dev score is
+selected, as in the paper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from lmassay.types import OVERALL, RunRecord
 
 _ALBERT = "albert-xxlarge-v2"
 _DEBERTA = "microsoft/deberta-v2-xxlarge"
-# How many weights each token is multiplied with: 12 · width² per layer. ALBERT applies the same layer twelve times.
+# How many weights are applied to a token: layers · 12 · width². ALBERT applies the same layer twelve times, and each
+# time counts.
 _WEIGHTS = {_ALBERT: 12 * 12 * 4096**2, _DEBERTA: 48 * 12 * 1536**2}
 _LEARNING_RATES = {_ALBERT: [1e-5, 2e-5], _DEBERTA: [1e-5, 5e-6]}
 _MICRO_BATCH = {_ALBERT: 8, _DEBERTA: 2}
@@ -38,7 +39,7 @@ class _Task:
     metrics: Mapping[str, str]
     """lmassay's name of a metric → its name in the published table."""
     patterns: int
-    """The number of patterns that the search covers, counted from 0."""
+    """The number of patterns that the search covers; patterns are numbered from 0."""
     max_seq_length: int = 256
     tokens: int = 0
     """Tokens per example, measured on FewGLUE with the tokenizer of SmolLM2."""
@@ -49,7 +50,7 @@ class _Task:
     has_words_as_answers: bool = False
     """True if the answer consists of words of the text (COPA, WSC). ADAPET then has one example per micro-batch."""
     excuse: str = ""
-    """Why the number that lmassay computes may differ from the published one."""
+    """Why the number that lmassay computes may differ from the published one; empty if it should not."""
 
 
 _ACCURACY = {"acc": "accuracy"}
@@ -95,7 +96,8 @@ _PUBLISHED: Mapping[tuple[str, str], str] = {
 _PUBLISHED_STDS: Mapping[tuple[str, str], str] = {
     ("pet", _DEBERTA): "0.78 2.41 1.34 3.72 4.91 1.86 3.04 4.87 2.94",
 }
-# PET's best setting on each task according to FewNLU's scripts: learning rate, updates, pattern, evaluation ratio.
+# PET's best setting on each task according to FewNLU's scripts: learning rate, number of updates, number of the
+# pattern, and evaluation ratio (the share of all updates between two evaluations on the dev set).
 _SELECTED: Mapping[str, Mapping[str, tuple[float, int, int, float]]] = {
     _DEBERTA: {
         "boolq": (1e-5, 250, 1, 0.02),
@@ -135,7 +137,10 @@ def _cells(row: str, task: str) -> list[str]:
 
 
 def fewnlu() -> list[ReproductionPart]:
-    """All methods of the leaderboard that train no generations of teachers, with each model and on each task."""
+    """Most methods of the leaderboard, with each model and on each task.
+
+    The exceptions are iPET and Noisy Student, which train several generations of models on each other's labels.
+    """
     parts: list[ReproductionPart] = []
     for model in (_DEBERTA, _ALBERT):
         for method in _TITLES:
@@ -189,7 +194,7 @@ def _shared_options(definition: _Task, task: str, model: str) -> dict[str, Any]:
 
 
 def _method_options(method: str, task: str, model: str) -> dict[str, Any]:
-    """The selected setting of PET, and the search space of the other methods."""
+    """The options of a method: for PET the selected setting, for others the search space, with a list per option."""
     definition = _TASKS[task]
     if method == "pet":
         rate, steps, pattern, eval_ratio = _SELECTED[model][task]
@@ -243,7 +248,7 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
         evaluations = 1 + 1 / min(_as_list(options["eval_ratios"]))
         for steps in updates:
             labelled = steps * _BATCH * definition.tokens
-            # With masked language modelling, as many unlabeled examples are trained on as well.
+            # With masked language modelling, the model is also trained on as many unlabeled examples.
             trained_tokens += 2 * labelled if options.get("lm_training") else labelled
             # The test examples are read once, after training; the dev examples are read at every evaluation.
             read_tokens += (evaluations * definition.dev + definition.tests) * definition.tokens
@@ -266,7 +271,7 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-# --- the figures ------------------------------------------------------------------------------------------------------
+# --- computed numbers -------------------------------------------------------------------------------------------------
 
 
 def _figures(method: str, task: str, model: str, records: Sequence[RunRecord]) -> list[ReproducedFigure]:
@@ -302,9 +307,10 @@ def _dev_score(record: RunRecord) -> float:
 
 
 def _tolerance(record: RunRecord, metric: str, published_std: float | None) -> float:
-    """How many percentage points two means over four splits may be apart without differing in a t-test (5 % level).
+    """The difference beyond which two means over four splits differ significantly, in percentage points.
 
-    If the published standard deviation is not known, it is taken to be the same as that of the record.
+    The test is Student's t-test at the 5 % level. If the published standard deviation is not known, it is assumed to be
+    the same as that of the record.
     """
     spread = record.result(f"{metric}.std", OVERALL)
     own_std = 0.0 if spread is None or spread.value is None else 100 * spread.value

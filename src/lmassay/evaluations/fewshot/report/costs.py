@@ -15,7 +15,8 @@ from lmassay.reporting.blocks import Body, Cell, Table, TableRow, name
 COLUMNS = ("method", "task", "test", "out of choice", "tokens in / out", "USD", "training s")
 TITLE = "Scores and cost"
 EXPLANATION = (
-    "Each row is a selected configuration: its test score and out-of-choice rate in percent, and the mean cost of one "
+    "Each row shows the selected configuration of a method on a task: its test score and its out-of-choice rate (the "
+    "share of test examples for which no label could be read from the answer), both in percent, and its mean cost per "
     "split; n is the number of splits. Tokens and USD cover all prompts and answers about dev and test examples, "
     "including answers from the cache; seconds are the training time. –: does not apply. n/a: unknown, such as USD if "
     "the model's prices are not given."
@@ -32,11 +33,11 @@ class CostRow:
     strategy: Strategy
     task: str
     shows_strategy: bool
-    """Whether the study has several strategies, so that its title is not enough."""
+    """Whether the row names the split strategy: only if its study has several, since they share the study's title."""
 
     @property
     def title(self) -> str:
-        """The method and model, and the strategy if there are several."""
+        """The method and model, and the split strategy if there are several."""
         if self.shows_strategy:
             abbreviation = ABBREVIATIONS.get(self.strategy.name, self.strategy.name)
             return f"{self.study.title}, {self.strategy.label.replace(self.strategy.name, abbreviation)}"
@@ -68,7 +69,7 @@ class CostRow:
 
 
 def cost_rows(studies: Sequence[Study]) -> list[CostRow]:
-    """One row for each method, strategy and task."""
+    """One row for each study (a method with a model), split strategy and task."""
     rows = []
     for study in studies:
         for strategy in study.main_strategies:

@@ -1,6 +1,7 @@
 """EW and MW (see :mod:`lmassay.evaluations.syntax.metrics`) as functions of the cut-off.
 
-Folded below them are the probability of the verbs that count and the share of invalid contexts, in which no verb does.
+Two further figures are folded below them: the total probability of the verbs within the cut-off, and the share of
+invalid contexts, which have no verb within the cut-off.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ FEW_CONTEXTS = 10
 _SCORES = (("ew", "EW"), ("mw", "MW"))
 _COVERAGE = (("mass", "mass counted"), ("invalid", "invalid contexts"))
 _HOW_TO_READ = (
-    "EW and MW as functions of the cut-off. Top (solid, upper axis): only verbs within the most probable part of the "
-    "model's distribution count; the cut-off is the size of that part. Bottom (dashed, lower axis, logarithmic): only "
-    "verbs within the least probable part. Further right, more verbs count. Faint marks are based on fewer than "
-    f"{FEW_CONTEXTS} contexts."
+    "EW and MW as functions of the cut-off, which is a total probability. Top (solid, upper axis): a verb counts only "
+    "if it is among the model's most probable tokens, whose probabilities add up to the cut-off. Bottom (dashed, lower "
+    "axis, logarithmic): a verb counts only if it is among the least probable tokens, whose probabilities add up to "
+    f"the cut-off. Further right, more verbs count. Faint marks are based on fewer than {FEW_CONTEXTS} contexts."
 )
 _CAPTIONS = {
     "ew": "{subject}: EW.",
     "mw": "{subject}: MW.",
-    "mass": "{subject}: probability of the verbs within the cut-off.",
-    "invalid": "{subject}: share of the contexts with no verb within the cut-off; EW and MW are means over the others.",
+    "mass": "{subject}: total probability of the verbs within the cut-off.",
+    "invalid": "{subject}: share of the contexts with no verb within the cut-off; EW and MW are means over the rest.",
 }
 
 
@@ -65,18 +66,18 @@ class _CurveSource:
         return points
 
 
-def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """Return curves: one per construction, or one per system if there is only one construction."""
-    if not any(run.cutoffs for system in members for run in system.runs):
+def blocks(constructions: Sequence[str], systems: Sequence[System]) -> list[Block]:
+    """Return figures with one curve per construction, or with one per system if there is only one construction."""
+    if not any(run.cutoffs for system in systems for run in system.runs):
         return []
     sources_by_subject: list[tuple[str, list[_CurveSource]]] = []
-    if len(names) == 1:
-        (construction,) = names
-        sources = [_CurveSource(system.title, system, construction) for system in members]
+    if len(constructions) == 1:
+        (construction,) = constructions
+        sources = [_CurveSource(system.title, system, construction) for system in systems]
         sources_by_subject.append((construction, sources))
     else:
-        for system in members:
-            sources = [_CurveSource(construction, system, construction) for construction in names]
+        for system in systems:
+            sources = [_CurveSource(construction, system, construction) for construction in constructions]
             sources_by_subject.append((system.title, sources))
     curve_blocks: list[Block] = []
     for subject, sources in sources_by_subject:
@@ -93,7 +94,7 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
             curve_blocks.append(Folded(f"EW and MW as functions of the cut-off: {subject}", figures))
         else:
             curve_blocks += [Note(_HOW_TO_READ, explains_figures=True), *figures]
-    without_curves = [system.title for system in members if not _has_curves(system)]
+    without_curves = [system.title for system in systems if not _has_curves(system)]
     if without_curves:
         curve_blocks.append(
             Note(
@@ -109,7 +110,7 @@ def _has_curves(system: System) -> bool:
 
 
 def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tuple[str, str]]) -> list[Block]:
-    """A figure for each metric and panel; a note instead if all curves have the same value at all cut-offs."""
+    """A figure for each metric and panel; a note instead if all its curves have the same value at all cut-offs."""
     figures: list[Figure | Note] = []
     for panel in _panels(sources):
         for metric, title in metrics:
@@ -123,14 +124,14 @@ def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tu
             caption = _CAPTIONS[metric].format(subject=subject)
             values = [point.value for curve in curves for point in curve.points]
             if values and are_equal(values):
-                figures.append(Note(f"{caption} It is {number_text(values[0], 3)} at every cut-off."))
+                figures.append(Note(f"{caption} The value is {number_text(values[0], 3)} at every cut-off."))
                 continue
             figures.append(Figure.of(curve_chart(curves, title, description), caption))
     return figures_and_notes(figures, "middle")
 
 
 def _panels(sources: Sequence[_CurveSource]) -> Iterator[Sequence[_CurveSource]]:
-    """Split the curves into as few panels as can be read, about equally full."""
+    """Divide the curves evenly among as few panels as possible, with at most ``MAX_SERIES`` each, to be readable."""
     panel_count = math.ceil(len(sources) / MAX_SERIES)
     size = math.ceil(len(sources) / panel_count)
     for start in range(0, len(sources), size):
