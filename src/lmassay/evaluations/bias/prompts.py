@@ -13,7 +13,7 @@ from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, read_table
 
 _CHOICE_COLUMNS = ("a", "b", "c")
-# Spanish, Dutch and Turkish were not reviewed by native speakers.
+# The Spanish, Dutch and Turkish prompts were not reviewed by native speakers.
 _SHIPPED = {"en": "english.tsv", "es": "spanish.tsv", "ko": "korean.tsv", "nl": "dutch.tsv", "tr": "turkish.tsv"}
 UNREVIEWED_LANGUAGES = frozenset({"es", "nl", "tr"})
 
@@ -40,6 +40,7 @@ _MIN_SHARE_IN_ENGLISH = 0.06
 _MIN_JUDGED_WORDS = 60
 _MIN_DIFFERENT_WORDS = 20
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
+# KoBBQ's files also have a column ``prompt`` with the whole prompt in one text. It is not needed, so it may be missing.
 _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
 
 

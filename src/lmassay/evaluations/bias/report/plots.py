@@ -99,7 +99,7 @@ class _PlottedMark:
 
 
 def limit_of(values: Sequence[PlottedValue]) -> float:
-    """Return the end of an axis around zero on which all values, intervals and bounds fit."""
+    """Return the end of an axis around zero on which all values, intervals and bounds at the measured accuracy fit."""
     largest = 0.0
     for plotted in values:
         ends = [plotted.value, plotted.low, plotted.high, *plotted.prompts]
