@@ -1,4 +1,4 @@
-"""One self-contained page of runs compared with a base run: differences, flips, and the examples behind them."""
+"""One self-contained page of runs compared with base runs: the differences, and the examples whose scores changed."""
 
 from __future__ import annotations
 

@@ -58,6 +58,7 @@ _ENGINES = {
     False: "Compile with pdflatex, lualatex or xelatex.",
     True: "Compile with lualatex or xelatex: some text needs a font of your system.",
 }
+_CHOOSE_FONT = "To choose the font, redefine these two commands:"
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
 MIDRULE = r"\midrule"
 # About this many lines of a table fit on a page. A part that is still too high is scaled down by \fitted.
@@ -97,7 +98,7 @@ def fragment_of(parts: Sequence[str]) -> str:
     body = "\n".join(parts)
     head = ["% Needs \\usepackage{array,booktabs}. The interval is below each number."]
     if needs_fonts(body):
-        head += [f"% {_ENGINES[True]} Redefine these two commands to choose it.", _OWN_FONTS]
+        head += [f"% {_ENGINES[True]} {_CHOOSE_FONT}", _OWN_FONTS]
     return "\n".join([*head, body]) + "\n"
 
 
@@ -202,7 +203,7 @@ def floating_table(table: Table, label: str = "") -> str:
     text = "\n".join([*lines, tabular(table), r"\end{table}"])
     head = ["% Needs \\usepackage{array,booktabs}."]
     if needs_fonts(text):
-        head += [f"% {_ENGINES[True]} Redefine these two commands to choose it.", _OWN_FONTS]
+        head += [f"% {_ENGINES[True]} {_CHOOSE_FONT}", _OWN_FONTS]
     return "\n".join([*head, text]) + "\n"
 
 
@@ -379,6 +380,7 @@ _SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 }
+# The names of the letters from U+03B1 on. A point stands for omicron, which has no command.
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi . pi rho varsigma sigma tau upsilon phi "
     "chi psi omega"
