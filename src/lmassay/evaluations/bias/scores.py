@@ -267,7 +267,8 @@ def _largest_difference(accuracy: float, weight: float) -> float:
 
 Mask = NDArray[np.bool_]
 CLUSTER = "template"
-PARSERS = ("ooc_reference", "ooc_robust", "parsers_agree")
+PARSER_METRICS = ("ooc_reference", "ooc_robust", "parsers_agree")
+"""The metrics that describe how the two parsers read answers."""
 
 
 def results(
@@ -294,7 +295,7 @@ def results(
             )
             computed += _coverage(table, metric, combination, group, inside)
         computed += _consistency(table, group, where, settings)
-        for name in PARSERS:
+        for name in PARSER_METRICS:
             if table.has(name):
                 computed.append(intervals.mean_result(table, name, settings, group=group, where=where, cluster=CLUSTER))
     return computed + _letter_shares(table, ~is_control, settings)
@@ -305,6 +306,7 @@ def _parts(table: ScoreTable, groups: Sequence[str]) -> Iterator[tuple[str, Mask
     yield "overall", np.ones(len(table), dtype=bool)
     for group in groups:
         for label, where in table.parts(group):
+            # Rows with an empty label belong to no part of this group.
             if label:
                 yield f"{group}={label}", where
 

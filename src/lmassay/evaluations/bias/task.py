@@ -108,7 +108,10 @@ class Bias(Task):
         "per_category": "use only this number of templates of each category",
         "per_template": "use only this number of questions of each kind (context and polarity) of a template",
         "sample_seed": "draw templates and questions at random with this seed, instead of using the first ones",
-        "control": "also ask control questions: true for those of MBBQ, or your own file in a format that data accepts",
+        "control": (
+            "also ask control questions, which involve no stereotype: true for those of MBBQ, or your own file in a "
+            "format that data accepts"
+        ),
         "by": "further groups in the data by which to report results",
         "label": "name in tables",
     }

@@ -218,7 +218,7 @@ class LoggedMetrics(Task):
     def _metrics_note(self) -> str:
         if not self._metadata.task:
             names = ", ".join(self._metrics)
-            return f"lmassay has no task for {self._log.task}: its own metrics are shown ({names})"
+            return f"lmassay has no task for {self._log.task}, so the metrics in the log are shown ({names})"
         missing = ", ".join(["results by group", *self._metadata.not_carried])
         return (
             f"{self._log.task} is the log of a {self._metadata.task} run: its metrics over all examples are shown; "
