@@ -19,7 +19,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def row_as_dict(row: Row) -> dict[str, Any]:
-    """Return one example in the form in which it is written as JSON; ``outcomes`` only if a metric has them."""
+    """Return one example in the form in which it is written as JSON.
+
+    The key ``outcomes`` is present only if the value of a metric is a mean over several outcomes, which it then lists.
+    """
     data: dict[str, Any] = {
         "id": row.example.id,
         "state": row.state,

@@ -286,7 +286,7 @@ def _shared_cell(first: RunRecord, second: RunRecord, row: str, column: Sequence
     differences = varying_keys([first, second])
     if differences:
         keys = " and ".join(differences)
-        remedy = f"they differ in {keys}: add this to --rows or --columns (KEY,KEY), or name the runs"
+        remedy = f"they differ in {keys}: add this to --rows or --columns (KEY,KEY), or name only one of them"
     else:
         remedy = "they have the same configuration: name the runs that you want"
     return UserError(f"{first.id} and {second.id} are both in the cell ({row}; {', '.join(column)}); {remedy}")
@@ -378,7 +378,10 @@ class _Marks:
         return marks, notes
 
     def _marks_of_runs(self, competitors: Sequence[_Entry]) -> dict[str, Mark]:
-        """Return the marks of runs in one metric, by id; empty if they cannot be tested, which a note explains."""
+        """Return the marks of runs in one metric, by id.
+
+        They are empty if fewer than two runs have a value, or if the runs cannot be tested (a note then says why).
+        """
         scored = [entry for entry in competitors if entry.result.value is not None]
         if len(scored) < 2:
             return {}

@@ -106,7 +106,7 @@ def columns(item: BiasItem, picked: int | None) -> dict[str, float]:
 
 
 def _control_scores(item: BiasItem, picked: int | None) -> dict[str, float]:
-    """Return the scores of an answer to a control question, which are in separate columns."""
+    """Return the scores of an answer to a control question; they are in columns of their own."""
     if picked is None:
         return {CONTROL_OOC: 1.0}
     return {CONTROL_OOC: 0.0, f"control_accuracy_{item.context_type}": accuracy(picked == item.correct)}

@@ -40,6 +40,8 @@ _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
   \par\noindent\usebox{\fittedbox}\par\medskip}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt}\raggedright
 """
+# \firstfont defines the command in its first argument with the first of several fonts that is installed. If none is,
+# the command changes nothing, and the text keeps the font of the document.
 _FONTS = rf"""\ifPDFTeX
   \errmessage{{This report has text that needs a font of your system: compile it with lualatex or xelatex}}
   \newcommand{{\{EAST_ASIAN}}}[1]{{?}}\newcommand{{\{OTHER}}}[1]{{?}}
@@ -54,6 +56,7 @@ _FONTS = rf"""\ifPDFTeX
   \newcommand{{\{EAST_ASIAN}}}[1]{{{{\eastasianfont #1}}}}\newcommand{{\{OTHER}}}[1]{{{{\otherfont #1}}}}
 \fi
 """
+# Whether some text needs a font of the system → the programs that compile the document.
 _ENGINES = {
     False: "Compile with pdflatex, lualatex or xelatex.",
     True: "Compile with lualatex or xelatex: some text needs a font of your system.",
