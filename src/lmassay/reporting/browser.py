@@ -306,7 +306,7 @@ def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round to six significant digits, which is more than the page shows and keeps it small."""
+    """Round to six significant digits: these are more than the page shows, and fewer digits keep the page small."""
     if value is None:
         return None
     return float(f"{value:.6g}")

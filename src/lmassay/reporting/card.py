@@ -57,6 +57,8 @@ class CardModel:
 def card_models(words: Sequence[str], base: Path) -> list[CardModel]:
     """Build the models that the user named on the command line (``words``), each once.
 
+    Relative paths in the words refer to the folder ``base``.
+
     If several models have the same label, a number is added to the labels of all but the first one, provided that they
     take the option ``label``.
     """
@@ -94,7 +96,10 @@ def card_evaluations() -> list[Evaluation]:
 
 
 def plan_card(models: Sequence[CardModel], size: str, only: Sequence[str] = ()) -> list[PlannedEvaluation]:
-    """Plan every evaluation of every model, grouped by evaluation; ``only`` limits the plan to these evaluations."""
+    """Plan every evaluation of every model, grouped by evaluation, on the questions written for the card.
+
+    ``size`` is ``quick``, ``standard`` or ``full``; ``only`` limits the plan to these evaluations.
+    """
     planned: list[PlannedEvaluation] = []
     for evaluation in card_evaluations():
         if evaluation.card is None or (only and evaluation.name not in only):

@@ -20,13 +20,16 @@ _ANSWER_NAMES = ("answer", "output on perturbed", "output")
 
 @dataclass(frozen=True, slots=True)
 class ChangedExamples:
-    """The rows of two runs for the same examples, by the id of the example."""
+    """The rows of changed examples, by the id of the example: those of the base run and those of the new run."""
 
     before: Mapping[str, BrowserRow]
     after: Mapping[str, BrowserRow]
 
     def answers(self) -> dict[str, tuple[str, str]]:
-        """Return the answer of both runs by example; without answers, the first text that differs, except prompts."""
+        """Return, by example, the text of the base run and that of the new run that show the change best.
+
+        This is the answer if it differs, and otherwise the first text that differs and is not a prompt.
+        """
         answers: dict[str, tuple[str, str]] = {}
         for example, row in self.after.items():
             if example in self.before:
@@ -48,7 +51,7 @@ class ChangedExamples:
         for example, row in self.after.items():
             if example in self.before and example in changes_by_example:
                 merged_row = _merged_row(self.before[example], row, changes_by_example[example])
-                # choose_changes prefers flips, and a page that shows only a part of the changes says so.
+                # `choose_changes` prefers flips. With this flag, a page that cannot show all changes says so.
                 rows.append(replace(merged_row, comes_first=example in flipped))
         return rows
 

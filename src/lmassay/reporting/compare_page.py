@@ -1,4 +1,4 @@
-"""One self-contained page of runs compared with a base run: differences, flips, and the examples behind them."""
+"""One self-contained page of runs compared with base runs: the differences, and the examples whose scores changed."""
 
 from __future__ import annotations
 
@@ -326,8 +326,8 @@ def _flip_blocks(comparison: RunComparison, changed: Sequence[ChangedExamples]) 
     header = header_row(text_headers, ["compared", "fell", "rose", "unchanged", "left out"])
     units = shared_unit(run.side.record for run in (*comparison.bases, *comparison.others)) + "s"
     caption = (
-        f"{units.capitalize()} whose score differs between the two runs. {units.capitalize()} with errors or without a "
-        "score in either run are left out; they never count as changed."
+        f"Fell and rose: {units} with a lower or a higher score in the new run. Left out: {units} with errors or "
+        "without a score in either run; they never count as changed."
     )
     return [Table(caption, [header], [Body(rows)]), *_listed_changes(comparison, changed)]
 
@@ -364,7 +364,7 @@ def _changes_table(changes: Sequence[Change], answers: Mapping[str, tuple[str, s
             text_cell(_clipped(new_answer)),
         ]
         rows.append(TableRow(cells))
-    header = [text_cell("id"), Cell("base"), Cell("new"), text_cell("base run"), text_cell("new run")]
+    header = [text_cell("id"), Cell("score, base"), Cell("score, new"), text_cell("text, base"), text_cell("text, new")]
     return Table("", [header], [Body(rows)])
 
 

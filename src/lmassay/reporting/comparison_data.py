@@ -41,9 +41,9 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """The conditions of a gate, the check that fails if a new run is worse than allowed, and how strictly it judges.
+    """The settings of a gate, which is a check that fails if a new run is worse than its conditions allow.
 
-    ``allow_incomplete`` lets the gate judge runs that have not finished.
+    ``alpha`` is the significance level of its tests. ``allow_incomplete`` lets it judge runs that have not finished.
     """
 
     conditions: Sequence[Condition]

@@ -79,7 +79,7 @@ def prompt_text(request: Mapping[str, Any]) -> str:
     elif messages:
         text = "\n\n".join(f"{role}: {content}" for role, content in messages)
     elif "text" in request:
-        # A request for substitutions in a text, which may have an instruction before it and after it.
+        # A request for substitutions in a text. There may be an instruction before the text and after it.
         text = f"{request.get('left', '')}{request['text']}{request.get('right', '')}"
     elif "left" in request:
         # A request to fill the blank between two texts.

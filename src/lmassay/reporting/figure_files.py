@@ -112,8 +112,8 @@ def figure_writer(
 ) -> ImageWriter | None:
     """Return the image writer that these formats need, after warning about characters that no font has.
 
-    SVG files whose text stays text need none, so the result is None. If only outlines need a writer and the optional
-    package is missing, the function warns and returns None, too.
+    SVG files whose text stays text need no writer, so the result is None. If only outlines need a writer and the
+    optional package is missing, the function warns and returns None, too.
     """
     needs_images = bool(set(formats) - {"svg"})
     if not needs_images and text_form == "text":
@@ -141,7 +141,10 @@ def write_figure(
     writer: ImageWriter | None = None,
     text_form: TextForm = "text",
 ) -> None:
-    """Write one drawing to a file. Pass the same ``writer`` for all images, because creating one is slow."""
+    """Write one drawing to a file. Pass the same ``writer`` for all images, because creating one is slow.
+
+    Without a writer, the text of an SVG file stays text, whatever ``text_form`` says.
+    """
     image = None
     if extension != "svg":
         # Rendered before the file is opened, so that an error leaves no empty file behind.

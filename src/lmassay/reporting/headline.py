@@ -175,7 +175,7 @@ class Headline:
 
 
 def one_per_metric(shown_headlines: Sequence[Headline]) -> list[Headline]:
-    """Return the first headline of each evaluation and metric, whichever model it is of."""
+    """Return the first headline for each combination of evaluation and metric, regardless of the model."""
     first: dict[tuple[str, str], Headline] = {}
     for headline in shown_headlines:
         first.setdefault((headline.evaluation.name, headline.metric), headline)
@@ -260,7 +260,8 @@ def _with_model_names(shown_headlines: Sequence[Headline], run_marks: Marks) -> 
     for headline, name in zip(shown_headlines, names, strict=True):
         first = headline.records[0]
         if name_counts[first.task, name] > 1:
-            # Even if they have the same options, because a file was changed between the runs, their ids differ.
+            # Runs may have the same options and still differ, because a file was changed between them. Their ids always
+            # differ.
             name = f"{name}, {first.id.rpartition('-')[2]}"
         # Runs with the same mark, such as [a], were measured with the same settings; a note explains the marks. The
         # runs of one headline may have several marks: each is added once.

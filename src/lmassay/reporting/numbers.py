@@ -158,7 +158,7 @@ def p_text(p: float | None) -> str:
 
 
 def p_statement(p: float | None) -> str:
-    """Return a p-value for use in a sentence.
+    """Return a p-value for use in a sentence; ``p n/a`` without a p-value.
 
     >>> p_statement(0.0312), p_statement(0.00001)
     ('p = 0.0312', 'p < 0.0001')

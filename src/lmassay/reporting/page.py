@@ -227,7 +227,8 @@ def _section(
     if own_tiles and with_tiles:
         # Inside its section, a tile needs no link to the section.
         beginning.insert(0, Tiles([replace(tile, anchor="") for tile in own_tiles]))
-    # Problems come first. After the tables, they would belong to the last part, which is usually closed.
+    # Problems come first. If they came after the tables, they would belong to the last part of the tables, which is
+    # usually closed.
     parts = parts_of(beginning)
     for blocks in (problem_blocks(store, records, section), section.blocks, comparison_blocks(store, records, section)):
         parts += parts_of(blocks)

@@ -19,7 +19,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def row_as_dict(row: Row) -> dict[str, Any]:
-    """Return one example in the form in which it is written as JSON; ``outcomes`` only if a metric has them."""
+    """Return one example in the form in which it is written as JSON.
+
+    The key ``outcomes`` is present only if the value of a metric is a mean over several outcomes, which it then lists.
+    """
     data: dict[str, Any] = {
         "id": row.example.id,
         "state": row.state,
@@ -51,7 +54,7 @@ def write_jsonl(read_rows: RowReader, stream: IO[str]) -> int:
 def write_csv(read_rows: RowReader, stream: IO[str]) -> int:
     """Write flat columns; returns the number of rows.
 
-    Numbers stay numbers, and text that a spreadsheet would run as a formula is quoted.
+    Numbers stay numbers. Text that a spreadsheet would run as a formula begins with an additional apostrophe.
     """
     # The header comes first but rows may differ, so they are read twice rather than held in memory.
     columns: dict[str, None] = {}
@@ -73,7 +76,7 @@ def _flatten(row: Row) -> dict[str, Any]:
     for name, value in texts.items():
         if value is None:
             continue
-        # An input may have the same name as a score, and must not overwrite it.
+        # An input or a detail may have the same name as a score, and must not overwrite it.
         column = f"text.{name}" if name in reserved else name
         flat[column] = value
     if row.score.unscored:

@@ -39,7 +39,7 @@ class LabelledRuns:
 
 
 def label_runs(records: Sequence[RunRecord]) -> LabelledRuns:
-    """Give runs distinct labels, and a mark to those that were measured with other settings than the rest.
+    """Give runs distinct labels, and marks if some runs of a task were measured with other settings than others.
 
     The stored label of a run distinguishes it from the other runs of its sweep, but runs of other sweeps may have the
     same label (in stores of early versions, even runs of one sweep). Such labels are extended by what the runs differ

@@ -2,7 +2,8 @@
 
 The best number is bold if its difference from each of the others is significant. Runs are compared on the examples that
 they share, with p-values adjusted by Holm's method (see :mod:`lmassay.statistics.ranking`). If some numbers do not
-differ significantly from the best, then these and the best are marked as tied instead.
+differ significantly from the best, then these and the best are marked as tied instead. If all of them are tied, a note
+takes the place of the marks.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class TableLayout:
     """What the user wants to see in the table.
 
     ``rows`` and ``columns`` are keys such as ``model``; several keys for rows are joined by commas. If a key or the
-    metrics are empty, they are chosen by what the runs differ in.
+    metrics are empty, they are chosen by what the runs differ in. ``digits`` is the number of decimals, and ``alpha``
+    the significance level of the tests behind the marks.
     """
 
     rows: str = ""
@@ -284,7 +286,7 @@ def _shared_cell(first: RunRecord, second: RunRecord, row: str, column: Sequence
     differences = varying_keys([first, second])
     if differences:
         keys = " and ".join(differences)
-        remedy = f"they differ in {keys}: add this to --rows or --columns (KEY,KEY), or name the runs"
+        remedy = f"they differ in {keys}: add this to --rows or --columns (KEY,KEY), or name only one of them"
     else:
         remedy = "they have the same configuration: name the runs that you want"
     return UserError(f"{first.id} and {second.id} are both in the cell ({row}; {', '.join(column)}); {remedy}")
@@ -301,7 +303,7 @@ class _Competition:
 
 
 def _competition(records: Sequence[RunRecord], rows: Axis, columns: Axis) -> _Competition:
-    """Return what is compared: the runs of a column, or those of a row if columns are models or rows are not runs.
+    """Return what is compared: the runs of a column, or those of a row (if columns are models, or rows are not runs).
 
     If rows are models combined with something else, such as attacks, models are compared only under the same attack.
     """
@@ -376,7 +378,10 @@ class _Marks:
         return marks, notes
 
     def _marks_of_runs(self, competitors: Sequence[_Entry]) -> dict[str, Mark]:
-        """Return the marks of runs in one metric, by id; empty if they cannot be tested, which a note explains."""
+        """Return the marks of runs in one metric, by id.
+
+        They are empty if fewer than two runs have a value, or if the runs cannot be tested (a note then says why).
+        """
         scored = [entry for entry in competitors if entry.result.value is not None]
         if len(scored) < 2:
             return {}

@@ -54,7 +54,7 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _further_metrics_table(records: Sequence[RunRecord]) -> list[Block]:
-    """Return a table of the metrics that a task adds to those of its evaluation, which the section does not show."""
+    """Return a table of the metrics that a task adds to those of its evaluation; the section does not show them."""
     metrics: dict[str, None] = {}
     for record in records:
         metrics |= dict.fromkeys(_added_metrics(record))

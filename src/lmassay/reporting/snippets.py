@@ -13,6 +13,7 @@ from collections.abc import Sequence
 _SHOWN_OF_SHARED = 18
 # Shorter shared beginnings are not skipped: that would save little, and a text that starts in the middle is hard to
 # read.
+# ``_MIN_SHARED_WITH_ABOVE`` is for what a text shares with the one above, ``_MIN_SHARED`` for what all texts share.
 _MIN_SHARED_WITH_ABOVE = 60
 _MIN_SHARED = 20
 # Longer than almost any word: text of this length without a space is in a script that has none, such as Chinese.

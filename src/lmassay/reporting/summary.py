@@ -117,7 +117,8 @@ class _TaskTable:
             for record in self.records:
                 result = record.result(metric)
                 if result is not None:
-                    # A metric may count contexts instead of rows, and so have fewer of them than the run has rows.
+                    # A metric may count contexts instead of rows. Then it may have fewer unscored contexts than the run
+                    # has unscored rows, so the difference may be negative.
                     additional = result.n_unscored - self.store.count(record.id)["unscored"]
                     number += max(0, additional)
             if number:

@@ -143,7 +143,7 @@ def _distinguishing_options(values: Sequence[Any]) -> list[list[str]]:
         if option in ("", "name"):
             # This is the whole value or its name, and the name is already in the text.
             continue
-        # A value that does not set the option needs no text: readers can tell it by the missing option.
+        # A value that does not set the option needs no text: readers recognise it by the missing option.
         given = {number: value for number, value in key.values.items() if value is not ABSENT}
         for number, text in zip(given, short_texts(list(given.values())), strict=True):
             options_of_value[number].append(f"{option}={text}")

@@ -158,7 +158,7 @@ def _tiles(
     failed: Reasons,
     order: Sequence[str],
 ) -> list[Tile]:
-    """Return a tile for each headline metric of an evaluation, which usually has only one.
+    """Return a tile for each headline metric of an evaluation; most evaluations have only one.
 
     ``inapplicable`` and ``failed`` are the reasons why models have no number; ``order`` is the order of the models.
     """
@@ -389,7 +389,7 @@ def _distinguishable_note(shown_headlines: Sequence[Headline]) -> list[Block]:
 
 
 def _mark_notes(records: Sequence[RunRecord], shown_headlines: Sequence[Headline]) -> list[Block]:
-    """Return notes with the meaning of the marks, such as [a], that the overview contains."""
+    """Return notes with the meaning of those marks, such as [a], that appear in the overview."""
     run_marks = marks(records)
     used_marks: set[str] = set()
     for headline in shown_headlines:

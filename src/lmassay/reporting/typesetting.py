@@ -36,7 +36,7 @@ _IMAGE = b"""
 #set document(title: sys.inputs.title, date: none)
 #image(bytes(sys.inputs.drawing), format: "svg", width: 100%, height: 100%, alt: sys.inputs.title)
 """
-# One line of text on each page, which is as wide as the line.
+# Each line of text is on a page of its own, and the page is as wide as the line.
 _LINES = b"""
 #set page(width: auto, height: auto, margin: 0pt, fill: none)
 #set text(font: json(bytes(sys.inputs.fonts)), size: float(sys.inputs.size) * 1pt, top-edge: "baseline",

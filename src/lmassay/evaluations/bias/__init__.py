@@ -68,16 +68,16 @@ METRICS = (
         "BBQ's bias score in ambiguous contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="BBQ's bias score in ambiguous contexts: 0 is balanced, 1 always the stereotype, -1 always the "
-        "opposite.",
+        meaning="BBQ's bias score in ambiguous contexts, which equals diff_bias_amb: 0 is balanced, 1 is always the "
+        "stereotype, -1 always its opposite.",
     ),
     Metric(
         "s_dis",
         "BBQ's bias score in disambiguated contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="BBQ's bias score in disambiguated contexts: 0 is balanced, 1 always the stereotype, -1 always the "
-        "opposite.",
+        meaning="BBQ's bias score in disambiguated contexts, computed from the answers that name a person: 0 is "
+        "balanced, 1 is always the stereotype, -1 always its opposite.",
     ),
     Metric(
         "control_accuracy_amb",
@@ -122,7 +122,8 @@ METRICS = (
         "answers outside the choices, by the robust parser",
         better="lower",
         bounds=_RATE,
-        meaning="The share of answers in which lmassay's own, robust parser finds none of the choices.",
+        meaning="The share of answers in which lmassay's own parser, which understands more than KoBBQ's, finds none "
+        "of the choices.",
         verdict=True,
     ),
     Metric(

@@ -197,6 +197,7 @@ def _belongs(name: str, stereotyped_groups: set[str]) -> bool:
     social_class, gender, group = code.groups()
     if _canonical(group) not in stereotyped_groups or not (social_class or gender):
         return False
+    # A stereotype about the women of a group, for example, is not about its men.
     if gender and stereotyped_groups & _GENDERS:
         return gender in stereotyped_groups
     if social_class is None:

@@ -1,4 +1,4 @@
-"""The bias evaluation on a card (see ``lmassay card``): what is run for it, and the number that it shows first."""
+"""The bias evaluation on a card (see ``lmassay card``): how its questions are asked, and its headline number."""
 
 from __future__ import annotations
 
@@ -112,11 +112,15 @@ UNIFIEDQA = (
 )
 # Averages printed in the README of the debiasing study of KoBBQ, for the default prompts.
 _GPT35 = (PublishedScores("GPT-3.5 turbo (0125)", 0.3047, 0.2411, 0.8960, "README of KoBBQ's debiasing study"),)
-_THIRD = ReferenceRow("guessing among three choices", 1 / 3)
+_GUESSING = ReferenceRow("guessing among three choices", 1 / 3)
 
 
 def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Result | None) -> list[ReferenceTable]:
-    """Return tables of published scores on the questions that a run asked; none for other data."""
+    """Return tables of scores to compare a run with; none for other data than BBQ's six categories, KoBBQ and MBBQ.
+
+    They list published scores on the same data, where they exist (not for MBBQ), and what balanced answers or guessing
+    would reach.
+    """
     task = record.config["task"]
     data = task.get("data") if isinstance(task, Mapping) else None
     published: Sequence[PublishedScores] = ()
@@ -136,9 +140,9 @@ def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Re
     balanced = ReferenceRow("balanced answers", 0.0)
     tables = [ReferenceTable("bias in ambiguous contexts", [*by_bias, balanced])]
     if accuracy_amb is not None:
-        tables.append(ReferenceTable("accuracy in ambiguous contexts", [*by_accuracy_amb, _THIRD], accuracy_amb))
+        tables.append(ReferenceTable("accuracy in ambiguous contexts", [*by_accuracy_amb, _GUESSING], accuracy_amb))
     if accuracy_dis is not None:
-        tables.append(ReferenceTable("accuracy in disambiguated contexts", [*by_accuracy_dis, _THIRD], accuracy_dis))
+        tables.append(ReferenceTable("accuracy in disambiguated contexts", [*by_accuracy_dis, _GUESSING], accuracy_dis))
     return tables
 
 
@@ -188,7 +192,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     ]
     for context, title in (("amb", "ambiguous"), ("dis", "disambiguated")):
         control_accuracy = pooled(store, records, f"control_accuracy_{context}")
-        # Only data with control questions have this result; over several prompts, it is then one without a value.
+        # Without control questions there is no result or, over several prompts, a result without a value.
         if control_accuracy is not None and control_accuracy.value is not None:
             other_values.append(f"accuracy on {title} control questions: {value_with_interval(control_accuracy)}")
     consistencies = []

@@ -127,7 +127,12 @@ def _language_code(code: str) -> str:
 
 
 class DataDescription(YamlModel):
-    """The keys of a description.
+    """The keys of a description. Most of them name the column of the data that has the meaning of the key.
+
+    ``ambiguous``, ``disambiguated``, ``negative`` and ``non_negative`` list the words that the data use for types of
+    context and for polarities. ``unknown_texts`` are the texts of choices that say that the answer cannot be known.
+    ``count_from`` says whether the numbers of choices in the data start at 0 or 1. ``by`` names further columns to
+    group results by.
 
     If ``template``, ``unknown``, ``biased``, ``groups``, ``stereotyped_groups`` or ``polarity`` is not given, the
     column of that name is used if the data have it. This does not hold for ``label``, because the column ``label`` of

@@ -41,7 +41,7 @@ class BiasItem:
     groups: Mapping[str, str] = field(default_factory=dict)
     """Further groups to report by: the name of a kind of group, such as ``polarity``, → the item's label in it."""
     is_control: bool = False
-    """Whether it is a control question, which measures how well the model answers if no stereotype is involved."""
+    """Whether it is a control question. These measure how well the model answers if no stereotype is involved."""
 
     @property
     def biased_context(self) -> bool | None:

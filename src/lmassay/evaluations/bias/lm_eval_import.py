@@ -67,6 +67,7 @@ class LoggedQuestions(Bias):
 
     def requests(self, example: Example) -> list[Request]:
         sample = self._samples_by_item[example.inputs["item"]]
+        # The location says which sample of the log has the answer, and to which of its requests.
         key = f"{sample.file}:{sample.line}"
         if sample.log_likelihoods() is None:
             return [Generate(str(sample.requests[0][0]), location=SourceLocation("0", key))]
@@ -104,21 +105,21 @@ class LoggedQuestions(Bias):
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
         item = self._by_id[example.inputs["item"]]
         sample = self._samples_by_item[item.id]
-        scores = [answer.answer.total for answer in answers if isinstance(answer.answer, Continuation)]
-        # Several continuations stand for the unknown choice; its score is that of the best of them.
-        best_scores: dict[int, float] = {}
-        for request, score in zip(sample.requests, scores, strict=True):
+        logprobs = [answer.answer.total for answer in answers if isinstance(answer.answer, Continuation)]
+        # Several continuations stand for the unknown choice; the most probable of them counts.
+        best_logprobs: dict[int, float] = {}
+        for request, logprob in zip(sample.requests, logprobs, strict=True):
             index = _choice_index(item, request[1])
-            best_scores[index] = max(score, best_scores.get(index, score))
-        highest = max(scores)
-        winners = [index for index, score in best_scores.items() if score == highest]
+            best_logprobs[index] = max(logprob, best_logprobs.get(index, logprob))
+        highest = max(logprobs)
+        winners = [index for index, logprob in best_logprobs.items() if logprob == highest]
         order = example.inputs["order"]
-        # If two choices are equally probable, there is no answer.
+        # If several choices are equally probable, the answer counts as out of choice.
         letter = None
         if len(winners) == 1:
             letter = LETTERS[order.index(winners[0])]
-        scores_in_order = [best_scores.get(index) for index in order]
-        return self._judged(example, letter, {}, {"logprobs": scores_in_order})
+        logprobs_in_order = [best_logprobs.get(index) for index in order]
+        return self._judged(example, letter, {}, {"logprobs": logprobs_in_order})
 
 
 def _item(sample: LogSample) -> BiasItem:
@@ -148,8 +149,9 @@ def _is_answered(sample: LogSample) -> bool:
 
 
 class QuestionsReader:
-    """Recognises logs of BBQ's questions; each log becomes a run."""
+    """Recognises logs of BBQ's questions."""
 
+    # Each log becomes a run of its own.
     joins = False
 
     def reads(self, log: SampleLog) -> bool:

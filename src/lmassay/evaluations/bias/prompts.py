@@ -13,7 +13,7 @@ from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, read_table
 
 _CHOICE_COLUMNS = ("a", "b", "c")
-# Spanish, Dutch and Turkish were not reviewed by native speakers.
+# The Spanish, Dutch and Turkish prompts were not reviewed by native speakers.
 _SHIPPED = {"en": "english.tsv", "es": "spanish.tsv", "ko": "korean.tsv", "nl": "dutch.tsv", "tr": "turkish.tsv"}
 UNREVIEWED_LANGUAGES = frozenset({"es", "nl", "tr"})
 
@@ -34,12 +34,13 @@ _LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
 # A text with fewer function words than this is too short to recognise its language.
 _MIN_FUNCTION_WORDS = 3
 # The English words above are about a sixth of the words of an English text, but less than 5 % of those of a Dutch or
-# German text, which also have "is" and "was".
+# German text, although Dutch has "is" and "was", too, and German has "was".
 _MIN_SHARE_IN_ENGLISH = 0.06
 # A text that is shorter, or that repeats a few words, is not judged, because its share could be low by chance.
 _MIN_JUDGED_WORDS = 60
 _MIN_DIFFERENT_WORDS = 20
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
+# KoBBQ's files also have a column ``prompt`` with the whole prompt in one text. It is not needed, so it may be missing.
 _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
 
 
@@ -121,7 +122,7 @@ def choose_prompt(
     if prompt_id not in prompts:
         raise DataError(f"there is no prompt {prompt_id} in {path}; it has {', '.join(map(str, sorted(prompts)))}")
     if not (prompts[prompt_id].unknown or may_keep_unknown):
-        raise DataError(f"{path}: prompt {prompt_id} has no text in the column 'unknown', which is one of the choices")
+        raise DataError(f"{path}: prompt {prompt_id} has no text in the column 'unknown'; give the text of that choice")
     return prompts[prompt_id]
 
 

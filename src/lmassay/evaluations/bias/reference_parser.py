@@ -1,7 +1,8 @@
 """Read a choice out of a model's answer exactly as KoBBQ's own program does (Jin et al. 2024), quirks included.
 
-KoBBQ's published numbers depend on this parser. So what it misreads ("Answer: B" becomes A, "Context" becomes C) and
-what it cannot read ("( B )") is reproduced on purpose. ``lmassay.answers.parser`` is the robust alternative.
+KoBBQ's published numbers depend on this parser. Its errors are therefore reproduced on purpose: it misreads some
+answers ("Answer: B" becomes A, "Context" becomes C) and cannot read others ("( B )"). ``lmassay.answers.parser`` is the
+robust alternative.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _LETTER_MARK = re.compile("[:)]")
 # Places inside an answer that state the choice, in the order in which the original tries them.
 _STATEMENTS = (
     re.compile(r"\*\*['\"]?([^.\n*'\"]*)"),  # in bold
-    re.compile(r"답변?[은:]\s*['\"]?([^.\n*'\"]*)"),  # after "the answer is"
+    re.compile(r"답변?[은:]\s*['\"]?([^.\n*'\"]*)"),  # after "the answer is" in Korean
     re.compile(r"['\"]([^.\n*'\"]*)"),  # in quotes
 )
 

@@ -75,7 +75,7 @@ def unifiedqa_answers(category: str) -> tuple[Sequence[BiasItem], Sequence[Mappi
 def unifiedqa_figures(
     items: Sequence[BiasItem], rows: Sequence[Mapping[str, Any]], variant: str
 ) -> tuple[float, float, float, float, float]:
-    """Compute the numbers of the paper's tables for a variant, ``arc`` or ``race``.
+    """Compute the numbers of the paper's tables, as fractions of 1, for a variant, ``arc`` or ``race``.
 
     Answers that match no choice are left out. The numbers are in the order of _BBQ_COLUMNS.
     """
@@ -133,7 +133,7 @@ def _one_decimal(value: float) -> str:
 # --- KoBBQ ------------------------------------------------------------------------------------------------------------
 
 # The git id and the number of rows of the file of all samples that the authors released, and the averages that are
-# printed in the README of the debiasing study.
+# printed in the README of the debiasing study, in the order of KOBBQ_METRICS.
 _ALL_SAMPLES_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
 _ALL_SAMPLES = 76_568
 _DEFAULT = (0.018857, 0.241058, 0.896042, 0.304722, 0.076331)

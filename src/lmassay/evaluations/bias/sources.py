@@ -39,6 +39,7 @@ def read_dataset(data: DataSpec, base: Path, role: str = EXAMPLES) -> BiasDatase
         return _read_files(_files(data, base), data)
     selection = catalogue.select(data, role)
     if selection is None:
+        # For a mapping, `select` returns a selection or raises an error.
         assert isinstance(data, str)
         return _read_files(_files(data, base), data)
     languages = {file.labels.get("language", selection.entry.languages[0]) for _, file in selection.files}

@@ -46,6 +46,7 @@ from lmassay.types import (
 from lmassay.types.wording import language_name
 
 AnswerBy = Literal["generate", "letters", "choices", "choices_per_token"]
+# What a model must be able to do, for each value of the option ``answer_by``.
 _NEEDS: Mapping[AnswerBy, frozenset[str]] = {
     "generate": frozenset({"generate"}),
     "letters": frozenset({"generate", "choices"}),
@@ -64,12 +65,14 @@ class Bias(Task):
     ``data`` is a published data set (``kobbq``, ``bbq/Age``, ``mbbq/es``), a file of KoBBQ samples (.tsv), BBQ's .jsonl
     files (one, a folder, a pattern), or a .yaml that describes your own data. ``prompts`` is a .tsv with KoBBQ's
     columns; by default the prompts that come with lmassay for the language of the data are used. ``rotations: all``
-    asks each question in every rotation of its choices (the default except for BBQ and MBBQ). ``averaging: all`` gives
-    each template the same weight. ``parsing`` is how an answer in words becomes a choice: ``reference`` is KoBBQ's own
-    parser and the default for its data, ``robust`` understands more and is the default otherwise; the out-of-choice
-    rates of both are reported. ``control: true`` also asks the control questions that a published data set includes
-    (MBBQ); instead of ``true``, it can name your own file. The accuracy on them is reported next to the bias.
-    ``answer_by: letters`` takes the most probable letter, ``choices`` the choice whose text is the most probable.
+    asks each question in every rotation of its choices (the default except for BBQ and MBBQ). ``averaging: test`` (the
+    default) gives each answer the same weight, as KoBBQ does for its test set; ``averaging: all`` gives each template
+    the same weight, as KoBBQ does for the set of all samples. ``parsing`` is how an answer in words becomes a choice:
+    ``reference`` is KoBBQ's own parser and the default for its data, ``robust`` understands more and is the default
+    otherwise; the out-of-choice rates of both are reported. ``control: true`` also asks the control questions that a
+    published data set includes (MBBQ); instead of ``true``, it can name your own file. The accuracy on them is reported
+    next to the bias. ``answer_by: letters`` takes the most probable letter, ``choices`` the choice whose text is the
+    most probable, and ``choices_per_token`` the one whose text has the highest mean log-probability per token.
     ``per_category`` limits the templates of each category, ``per_template`` the questions of each kind (context and
     polarity) of a template: the first ones are used or, with ``sample_seed``, a random sample.
     """
@@ -87,22 +90,28 @@ class Bias(Task):
             "a .tsv file with your own prompts, with the columns of KoBBQ; by default the prompts that come "
             "with lmassay"
         ),
-        "prompt_id": "the number of the prompt",
+        "prompt_id": "the number of the prompt in the file of prompts",
         "rotations": (
             "all: ask each question in every rotation of its choices; none: only in the order of the data; "
             "auto: all, but none for BBQ and MBBQ"
         ),
-        "averaging": "test: mean over rows; all: first over the rows of each template, as KoBBQ does for its whole set",
+        "averaging": (
+            "test: mean over rows, as KoBBQ does for its test set; all: mean over the rows of each template, then over "
+            "templates, as KoBBQ does for its whole set"
+        ),
         "parsing": "how an answer in words becomes a choice; auto: reference for KoBBQ, robust for other data",
         "answer_by": (
             "generate: read the answer from the text; letters: the most probable letter; choices: the most "
-            "probable text of a choice; choices_per_token: the same per token"
+            "probable text of a choice; choices_per_token: the highest mean log-probability per token"
         ),
         "max_tokens": "maximum number of tokens per answer",
         "per_category": "use only this number of templates of each category",
         "per_template": "use only this number of questions of each kind (context and polarity) of a template",
         "sample_seed": "draw templates and questions at random with this seed, instead of using the first ones",
-        "control": "also ask control questions: true for those of MBBQ, or your own file in a format that data accepts",
+        "control": (
+            "also ask control questions, which involve no stereotype: true for those of MBBQ, or your own file in a "
+            "format that data accepts"
+        ),
         "by": "further groups in the data by which to report results",
         "label": "name in tables",
     }
@@ -259,6 +268,7 @@ class Bias(Task):
         if self._answer_by == "letters":
             letters = self._prompt.letters[: len(choices)]
             return [Generate(messages=messages, max_tokens=1, choices=letters, location=location)]
+        # The context is empty, because the messages contain the whole prompt.
         return [LogProbs("", choice, messages=messages, location=location) for choice in choices]
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
@@ -374,7 +384,10 @@ class Bias(Task):
         return Example(example_id, inputs, reference, groups)
 
     def _judge_words(self, example: Example, answers: Sequence[Response]) -> Score:
-        """Read an answer in words with both parsers; the metrics use the choice of the configured parser."""
+        """Read an answer in words, or the most probable letter, with both parsers.
+
+        The metrics use the choice that the configured parser reads.
+        """
         raw = answers[0].text
         choices = example.inputs["choices"]
         letters = LETTERS[: len(choices)]
@@ -395,7 +408,7 @@ class Bias(Task):
         return self._judged(example, letter_by_parser[self._parser], values, details)
 
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
-        """Score the log-probabilities of the choices; the most probable choice is the answer."""
+        """Take the choice with the highest log-probability as the answer, and score it."""
         logprobs = []
         for response in answers:
             answer = response.answer
@@ -404,7 +417,7 @@ class Bias(Task):
             length = len(answer.tokens) if self._answer_by == "choices_per_token" else 1
             logprobs.append(answer.total / max(length, 1))
         winners = [index for index, logprob in enumerate(logprobs) if logprob == max(logprobs)]
-        # If several choices are equally probable, the model has no answer.
+        # If several choices are equally probable, the answer counts as out of choice.
         letter = LETTERS[winners[0]] if len(winners) == 1 else None
         return self._judged(example, letter, {}, {"logprobs": logprobs})
 
@@ -413,7 +426,7 @@ class Bias(Task):
     ) -> Score:
         """Return the score of an answer that was read as ``letter`` (None: out of choice).
 
-        ``values`` are further scores, and ``details`` further details to store.
+        ``values`` are further scores, which control questions do not get, and ``details`` further details to store.
         """
         item = self._by_id[example.inputs["item"]]
         if letter is None:

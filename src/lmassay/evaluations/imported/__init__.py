@@ -1,4 +1,6 @@
-"""Imported results of other tools: sample logs of lm-evaluation-harness, scored by lmassay's tasks if one fits.
+"""Imported results of other tools: sample logs of lm-evaluation-harness.
+
+Minimal pairs and BBQ's questions are scored again by lmassay's own tasks; other logs keep the metrics of the harness.
 
 This module only declares the evaluation; importing it is cheap.
 """

@@ -64,6 +64,7 @@ class LoggedModel(Model):
 
     name = "lm_eval"
     can = frozenset({"generate", "logprobs"})
+    # The answers are in the log, so storing them in the cache as well would be useless.
     cached = False
 
     option_help: ClassVar[Mapping[str, str]] = {
@@ -71,7 +72,7 @@ class LoggedModel(Model):
         "filter": "the filter whose scores are used, if the log has several",
         "task": "the task of the harness, if its name is not in the file name",
         "results": "the results file of the harness; by default the one next to the log",
-        "model": "the name of the model, if no results file names it",
+        "model": "the name of the model; by default the one in the results file",
     }
     config_example = "model: {name: lm_eval, samples: [samples_hellaswag_2026-01-31.jsonl], model: gpt2}"
 
@@ -141,9 +142,12 @@ class LoggedModel(Model):
             yield Response(text) if text else Response(finish="empty")
 
     def _unlogged_response(self, example_id: str) -> Response:
-        """Return the error of an example that the exported run had, but that is not in the log."""
+        """Return the stored error of an example of the exported run that is not in the log.
+
+        Raises BudgetReached for the entry that says that the run was interrupted.
+        """
         if example_id == UNFINISHED:
-            # The exported run was interrupted. Treated like a reached budget, it keeps its results but is not done.
+            # As when a budget is reached, the imported run keeps its results, but its status is not "done".
             raise BudgetReached(self._unlogged.unfinished_reason)
         return Response(error=self._unlogged.error(example_id))
 
@@ -209,7 +213,7 @@ def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
 
 
 def _import_signature(totals_of_logs: Sequence[LogTotals | None]) -> dict[str, str]:
-    """Return what an import adds to the signature: the programs that wrote the logs, and the examples per prompt."""
+    """Return what an import adds to the signature: the programs that wrote the logs, and the number of shots."""
     # The keys of a dict are unique and keep the order of the logs.
     programs: dict[str, None] = {}
     shots: dict[str, None] = {}

@@ -1,8 +1,8 @@
 """The task for logs that no other task can score: it takes the metrics of each example from the log.
 
 The intervals are computed by lmassay. Runs that lmassay exported are restored by this task, too, except runs on minimal
-pairs. Their log says which examples belong together and how metrics are combined, so numbers and intervals are the same
-as in the original run.
+pairs. The log of an exported run says which examples belong together and how metrics are combined, so numbers and
+intervals are the same as in the original run.
 """
 
 from __future__ import annotations
@@ -114,7 +114,11 @@ class LoggedMetrics(Task):
         yield from self._unlogged.last()
 
     def requests(self, example: Example) -> Sequence[Request]:
-        """Return no requests for a sample of the log, because its metrics are already there."""
+        """Return no requests for a sample of the log, because its metrics are in the log.
+
+        For an example that failed in the exported run and is not in the log, there is a request, which the model
+        answers with the stored error.
+        """
         if example.id in self._unlogged:
             return self._unlogged.requests(example.id)
         return []
@@ -135,7 +139,10 @@ class LoggedMetrics(Task):
         return [self._result(table, metric, settings) for metric in self._reported]
 
     def signature(self) -> Mapping[str, Any]:
-        """Return digests of documents and requests; without answers, so that runs differ only in the model."""
+        """Return what the numbers depend on: for an exported run, what its own signature says; otherwise digests.
+
+        The digests are of documents and requests, not of answers, so runs of two models have the same ones.
+        """
         parts = self._metadata.depends_on
         if not parts:
             documents = [[sample.doc, sample.target] for sample in self._log.samples]
@@ -211,7 +218,7 @@ class LoggedMetrics(Task):
     def _metrics_note(self) -> str:
         if not self._metadata.task:
             names = ", ".join(self._metrics)
-            return f"lmassay has no task for {self._log.task}: its own metrics are shown ({names})"
+            return f"lmassay has no task for {self._log.task}, so the metrics in the log are shown ({names})"
         missing = ", ".join(["results by group", *self._metadata.not_carried])
         return (
             f"{self._log.task} is the log of a {self._metadata.task} run: its metrics over all examples are shown; "

@@ -57,8 +57,8 @@ def place_panels(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]
     for (row, column), panel in present.items():
         shows_y = shows_x_title = shows_top_title = True
         for (other_row, other_column), other in present.items():
-            # The first panel of a row has the labels of the y axis, the last of a column the title of the x axis, and
-            # the first of a column the title of the upper axis.
+            # Of panels that share an axis, the first of a row has the labels of the y axis, the last of a column the
+            # title of the x axis, and the first of a column the title of the upper axis.
             if other_row == row and other_column < column and other.y == panel.y:
                 shows_y = False
             if other_column == column and other_row > row and other.x == panel.x:

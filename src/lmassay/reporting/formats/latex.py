@@ -40,6 +40,8 @@ _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
   \par\noindent\usebox{\fittedbox}\par\medskip}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt}\raggedright
 """
+# \firstfont defines the command in its first argument with the first of several fonts that is installed. If none is,
+# the command changes nothing, and the text keeps the font of the document.
 _FONTS = rf"""\ifPDFTeX
   \errmessage{{This report has text that needs a font of your system: compile it with lualatex or xelatex}}
   \newcommand{{\{EAST_ASIAN}}}[1]{{?}}\newcommand{{\{OTHER}}}[1]{{?}}
@@ -54,10 +56,12 @@ _FONTS = rf"""\ifPDFTeX
   \newcommand{{\{EAST_ASIAN}}}[1]{{{{\eastasianfont #1}}}}\newcommand{{\{OTHER}}}[1]{{{{\otherfont #1}}}}
 \fi
 """
+# Whether some text needs a font of the system → the programs that compile the document.
 _ENGINES = {
     False: "Compile with pdflatex, lualatex or xelatex.",
     True: "Compile with lualatex or xelatex: some text needs a font of your system.",
 }
+_CHOOSE_FONT = "To choose the font, redefine these two commands:"
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
 MIDRULE = r"\midrule"
 # About this many lines of a table fit on a page. A part that is still too high is scaled down by \fitted.
@@ -97,7 +101,7 @@ def fragment_of(parts: Sequence[str]) -> str:
     body = "\n".join(parts)
     head = ["% Needs \\usepackage{array,booktabs}. The interval is below each number."]
     if needs_fonts(body):
-        head += [f"% {_ENGINES[True]} Redefine these two commands to choose it.", _OWN_FONTS]
+        head += [f"% {_ENGINES[True]} {_CHOOSE_FONT}", _OWN_FONTS]
     return "\n".join([*head, body]) + "\n"
 
 
@@ -202,7 +206,7 @@ def floating_table(table: Table, label: str = "") -> str:
     text = "\n".join([*lines, tabular(table), r"\end{table}"])
     head = ["% Needs \\usepackage{array,booktabs}."]
     if needs_fonts(text):
-        head += [f"% {_ENGINES[True]} Redefine these two commands to choose it.", _OWN_FONTS]
+        head += [f"% {_ENGINES[True]} {_CHOOSE_FONT}", _OWN_FONTS]
     return "\n".join([*head, text]) + "\n"
 
 
@@ -379,6 +383,7 @@ _SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 }
+# The names of the letters from U+03B1 on. A point stands for omicron, which has no command.
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi . pi rho varsigma sigma tau upsilon phi "
     "chi psi omega"

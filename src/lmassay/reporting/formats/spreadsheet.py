@@ -11,7 +11,7 @@ from typing import IO, Any
 from lmassay.types import RunRecord
 from lmassay.types.controls import replace_controls
 
-# Spreadsheets run a cell that begins with one of these as a formula. A quotation mark before it makes it text.
+# Spreadsheets run a cell that begins with one of these as a formula. An apostrophe before it makes it text.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 

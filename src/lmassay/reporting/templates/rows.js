@@ -69,6 +69,7 @@ async function read(lines) {
   const groups = data.groups.map(([name, numbers]) => ({ name, values: Int32Array.from(numbers) }));
   const scores = data.scores.map(([name, numbers]) => ({ name, values: Float64Array.from(numbers, (v) => (v === null ? NaN : v)) }));
   await pause();
+  // The texts that are columns of the table: task → a list of [name, name of the text that it is compared with, or ""].
   const keys = new Map(data.keys);
   return { size: data.rows, keys, names: data.names, strings, searchStrings, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
 }

@@ -182,8 +182,9 @@ def test_families_beyond_the_limit_are_counted(tmp_path, monkeypatch):
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
     bias_section = section(tmp_path)
     assert len(drawings(under(bias_section, "By category"))) == 2
-    assert "Figures of 2 more are not drawn; to see them, write a report about these runs alone." in notes(
-        bias_section.blocks
+    assert (
+        "Figures of 2 more models are not drawn; to see them, write a report about only the runs of these models."
+        in notes(bias_section.blocks)
     )
 
 

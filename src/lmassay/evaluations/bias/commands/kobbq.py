@@ -27,7 +27,7 @@ class _Steps(click.Group):
     short_help="KoBBQ's steps, with its flags and files.",
 )
 def kobbq() -> None:
-    """Run KoBBQ's steps with its own flags. The files they read and write are the same, byte for byte."""
+    """Run KoBBQ's steps with KoBBQ's own flags. They read and write the same files as its programs, byte for byte."""
 
 
 @kobbq.command(
@@ -116,9 +116,9 @@ def preprocess() -> None:
 def infer() -> None:
     """Send the questions to a model. Answers are saved as they arrive; questions with a saved answer are skipped.
 
-    API keys are read from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
-    (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT. OPENAI_BASE_URL and ANTHROPIC_BASE_URL set other
-    addresses.
+    API keys are read from the environment: OPENAI or OPENAI_API_KEY (with OPENAI_ORG, if needed), CLAUDE or
+    ANTHROPIC_API_KEY, CLOVA (with CLOVA_URL, if needed), and for Azure API_KEY with API_VERSION and AZURE_ENDPOINT.
+    OPENAI_BASE_URL and ANTHROPIC_BASE_URL set other addresses.
     """
 
 
@@ -191,7 +191,9 @@ def evaluate() -> None:
     "--evaluation-debiased-result-name result/KoBBQ_test_debiased --prompt_ids 1 2 3 --models gpt-4",
     short_help="Step 6: compare default and debiased prompts.",
 )
-@click.option("--evaluation-result-name", "default", required=True, help="Files of step 5; leave out _ID.tsv.")
+@click.option(
+    "--evaluation-result-name", "default", required=True, help="Path of the files of step 5, without _ID.tsv."
+)
 @click.option("--evaluation-debiased-result-name", "debiased", required=True, help="The same for debiased prompts.")
 @click.option(
     "--prompt_ids", "--prompt-ids", metavar="ID...", multiple=True, required=True, help="One or more prompts."
@@ -201,8 +203,8 @@ def evaluate() -> None:
     "--details",
     cls=AddedOption,
     is_flag=True,
-    help="Also print points, relative changes, the overall rows and numbers of rows.",
+    help='Also print relative changes, the same comparison for the rows "overall" alone, and the numbers of rows.',
 )
 @calls("lmassay.evaluations.bias.commands.actions.kobbq:compare")
 def compare() -> None:
-    """Compare the means of two sets of results. The % in the output are percentage points, as in the original."""
+    """Compare the means of two sets of results. As in the original, % in the output means percentage points."""

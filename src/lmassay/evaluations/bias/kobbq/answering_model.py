@@ -1,8 +1,8 @@
 """Find out which model gave the answers, if KoBBQ's file name has only an alias: ``clova-x`` stands for HCX-005.
 
 Step 2 writes a file with notes next to the answers, which names the model. Step 4 records the model in a file next to
-its output, for step 5. Output of the original programs has neither file, so tables then show the name in the file's
-name.
+its output, for step 5. Output of the original programs has neither of these files; tables then show the alias from the
+file name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def notes_path(predictions: Path) -> Path:
 
 
 def models_behind(predictions: Path) -> list[str]:
-    """Return the models that gave these answers, except those in the file's name; read from the notes of step 2."""
+    """Return the models that gave these answers, from the notes of step 2; without a model that the file name names."""
     try:
         lines = notes_path(predictions).read_bytes().splitlines()
     except OSError:

@@ -188,7 +188,7 @@ def float_series(values: Mapping[str, float]) -> str:
     """Return numbers as pandas prints a Series of them.
 
     Numbers have six decimals, or fewer if all of them end in zeros. All are in scientific notation if one of them would
-    otherwise be shown as zero, or if one is above a million and the longest text is too long.
+    otherwise be shown as zero, or if one is above a million and the longest text has more than twelve characters.
 
     >>> float_series({"accuracy": 0.5, "diff-bias": -0.25}).splitlines()
     ['accuracy     0.50', 'diff-bias   -0.25', 'dtype: float64']

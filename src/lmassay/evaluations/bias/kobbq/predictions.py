@@ -17,7 +17,7 @@ from lmassay.types import Generate, Response
 class Predictions(StoredAnswers):
     """Stored answers of a model, read from a file with the columns ``guid`` and ``raw``; no requests are sent.
 
-    The ids in ``guid`` are those of the questions and the number of the rotation, e.g. ``age-001a-002-amb-bsd-0``.
+    An id in ``guid`` is the id of the question followed by the number of the rotation, e.g. ``age-001a-002-amb-bsd-0``.
     """
 
     name = "predictions"
@@ -34,7 +34,7 @@ class Predictions(StoredAnswers):
         self.label = label or file.name.removesuffix(".tsv").removesuffix("_predictions")
 
     def check(self) -> None:
-        # Reading the answers checks the file.
+        # The file is read here only for its checks.
         _ = self._answers
 
     def check_ids(self, ids: Sequence[str]) -> None:

@@ -105,9 +105,10 @@ _READING_TITLES: Mapping[Reading, str] = {
     "neither": "neither reads it",
 }
 _PARSING_CAPTION = (
-    "Two parsers turn an answer in words into a choice: reference is KoBBQ's own, robust understands more. Out of "
-    "choice: share of the answers in which a parser reads no choice. The last columns count the answers that the two "
-    "parsers read differently, and those that neither can read; all other answers are read as the same choice by both."
+    "Two parsers turn an answer in words into a choice: reference is KoBBQ's own, robust is lmassay's own "
+    "and understands more. Out of choice: share of the answers in which a parser reads no choice. The last columns "
+    "count the answers that the two parsers read differently, and those that neither can read; all other answers are "
+    "read as the same choice by both."
 )
 _POSITION_CAPTION = (
     "Share of each letter among the answers that were read. If every question is asked in all rotations of its choices "
@@ -115,10 +116,10 @@ _POSITION_CAPTION = (
     "orders."
 )
 _ENDINGS_CAPTION = (
-    "stop: the answer ended by itself. length: it was cut off at the token limit, and read up to there; if that was "
-    "before its first word, it is unscored. empty: the answer has no text, so it is out of choice (in imported logs: "
-    "unscored). refusal, content_filter, too_long, not_text: no answer, so unscored. error: the request failed; a "
-    "resumed run sends it again."
+    "stop: the answer ended by itself. length: it was cut off at the token limit, and read up to there; an answer "
+    "that was cut off before its first word is unscored. empty: the answer has no text, so it is out of choice (in "
+    "imported logs: unscored). refusal, content_filter, too_long, not_text: no answer, so unscored. error: the request "
+    "failed; a resumed run sends it again."
 )
 _DISAGREEMENTS = "answers that the parsers read differently"
 _STEREOTYPES = "stereotyped answers in ambiguous contexts"

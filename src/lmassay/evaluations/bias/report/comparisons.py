@@ -235,7 +235,7 @@ def _distinguishing_settings(family: PromptFamily, families: Sequence[PromptFami
 
 
 def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts with their tests; p-values are adjusted for the number of tests.
+    """Return the contrasts with their tests; p-values are adjusted for the number of tests in all these contrasts.
 
     Contrasts whose families have no example in common are left out.
     """
@@ -254,7 +254,7 @@ def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contra
 def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
     """Compare two runs metric by metric; empty if they have nothing in common."""
     base, new = comparable_sides([_side(store, before), _side(store, after)])
-    # A model whose requests all failed cannot be compared, but it must not prevent the page about the others.
+    # A run whose requests all failed has no scores. It is left out; an error would prevent the whole page.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
     metrics = [column.metric for column in metric_columns([before]) if column.metric != "consistency"]
@@ -293,9 +293,9 @@ def _with_adjusted_p_values(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 _HOW_TO_READ = (
     "Change in points: percentage points, after − before, with its interval. Relative change: the change as a share of "
-    "the value before; if that is near zero, the share says little. Runs are paired by example, on the examples that "
-    "both answered. Intervals and p use Student's t and a variance that is robust to clusters of one template. "
-    "p (FDR): p adjusted for the false discovery rate over all tests of single prompts of this kind."
+    "the value before; if the value before is near zero, this share says little. Runs are paired by example, on the "
+    "examples that both answered. Intervals and p use Student's t and a variance that is robust to clusters of one "
+    "template. p (FDR): adjusted for the false discovery rate over all tests of single prompts under the same heading."
 )
 _ALL_ROWS_CAPTION = (
     "The plain mean over all rows of a results table (overall, labels, categories) and over prompts, as in KoBBQ's own "

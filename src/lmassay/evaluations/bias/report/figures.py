@@ -24,6 +24,7 @@ from lmassay.evaluations.bias.report.tables import DIGITS, by_group, metric_colu
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
 from lmassay.reporting.figure_rules import MIN_POINTS
 from lmassay.reporting.numbers import interval_text, number_text, value_text
+from lmassay.types.wording import counted
 
 MAX_FAMILIES = 12
 """Figures are drawn only for this many families, the first ones."""
@@ -65,7 +66,10 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
     left_out = len(families) - len(drawn_families)
     if left_out:
         blocks.append(
-            Note(f"Figures of {left_out} more are not drawn; to see them, write a report about these runs alone.")
+            Note(
+                f"Figures of {counted(left_out, 'more model')} are not drawn; to see them, write a report about only "
+                "the runs of these models."
+            )
         )
     return blocks
 

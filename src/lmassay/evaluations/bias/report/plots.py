@@ -99,7 +99,7 @@ class _PlottedMark:
 
 
 def limit_of(values: Sequence[PlottedValue]) -> float:
-    """Return the end of an axis around zero on which all values, intervals and bounds fit."""
+    """Return the end of an axis around zero on which all values, intervals and bounds at the measured accuracy fit."""
     largest = 0.0
     for plotted in values:
         ends = [plotted.value, plotted.low, plotted.high, *plotted.prompts]
@@ -260,7 +260,7 @@ def _interval(plotted: PlottedValue, row: int) -> list[Mark]:
 
 
 def _with_prompts(marks: Sequence[Mark], plotted: PlottedValue, row: int) -> Group:
-    """Add the values of single prompts as ticks below the bar, which moves up to make room for them."""
+    """Add the values of single prompts as ticks below the bar; the bar moves up to make room for them."""
     if not plotted.prompts:
         return Group(marks, series=0, title=plotted.title)
     bar_and_strokes: list[Mark] = [Group(marks, shift=(0.0, -_PROMPT_LENGTH / 2))]

@@ -186,7 +186,7 @@ def _shape(raw: str, choices: Sequence[str]) -> str:
 
 
 def _answered_questions(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
-    """Return shares of the answered questions, in contexts of one kind, that the bounds of bias scores depend on."""
+    """Return what the bounds of bias scores in one kind of context depend on, from counts of scores."""
     answers = counts.get(f"accuracy_{context}", 0)
     if not answers:
         return scores.AnsweredQuestions()

@@ -20,8 +20,14 @@ from lmassay.cli.options import calls, json_option, results_option
     type=click.Path(path_type=Path),
     help="The harness's results_*.json; by default the one next to the samples.",
 )
-@click.option("--model", default="", metavar="NAME", help="The model, if no results_*.json names it.")
-@click.option("--filter", "filter_name", default="", metavar="NAME", help="The filter to use, if a log has several.")
+@click.option("--model", default="", metavar="NAME", help="Name of the model; by default the one in results_*.json.")
+@click.option(
+    "--filter",
+    "filter_name",
+    default="",
+    metavar="NAME",
+    help="The filter of the harness, such as strict-match, whose scores are used; needed if a log has several.",
+)
 @click.option("--task", default="", metavar="NAME", help="The harness's task, if the file name does not contain it.")
 @results_option
 @json_option

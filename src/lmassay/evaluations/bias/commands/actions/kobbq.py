@@ -88,24 +88,24 @@ def infer(
         model = _build_model(spec, budget_usd, model_config)
     topic = data_path.name.removesuffix(".json")
     click.echo(topic)
-    # An alias such as clova-x does not say which model answers, so the provider's name is shown as well.
-    provider_name = model_name
+    # An alias such as clova-x does not say which model answers, so the provider's name of the model is shown as well.
+    full_model_name = model_name
     if model.metered:
-        provider_name = str(model.identity()["model"])
+        full_model_name = str(model.identity()["model"])
     shown_model = model_name
-    if provider_name != model_name:
-        shown_model = f"{model_name} ({provider_name})"
-        say(f"{model_name} is the model {provider_name}")
+    if full_model_name != model_name:
+        shown_model = f"{model_name} ({full_model_name})"
+        say(f"{model_name} is the model {full_model_name}")
     for note in model.notes():
         warn(note)
     predictions = step.PredictionsFile(step.predictions_path(data_path, output_dir, model_name), topic)
     budget = Budget(budget_usd, budget_tokens)
     stopped: BudgetReached | None = None
     summary = step.InferenceSummary()
-    with predictions.opened(), _notes(predictions.path) as notes:
+    with predictions.opened(), _open_notes(predictions.path) as notes:
 
         def write_note(question: InferenceQuestion, response: Response) -> None:
-            answer_note = step.answer_note(question, response, provider_name)
+            answer_note = step.answer_note(question, response, full_model_name)
             notes.write(json.dumps(answer_note).encode() + b"\n")
 
         if predictions.had_incomplete_row:
@@ -285,8 +285,8 @@ def _build_model(spec: dict[str, Any], budget_usd: float | None, config: Path | 
     return model
 
 
-def _notes(predictions: Path) -> Any:
-    """Open the notes file next to the predictions, which says how each answer ended and how many tokens it took."""
+def _open_notes(predictions: Path) -> Any:
+    """Open the notes file next to the predictions file; it says how each answer ended and how many tokens it took."""
     from lmassay.evaluations.bias.kobbq.answering_model import notes_path
 
     path = notes_path(predictions)
@@ -298,7 +298,7 @@ def _notes(predictions: Path) -> Any:
 
 
 def _report_usage(summary: InferenceSummary, prices: Any) -> None:
-    """Print how many questions were asked, how the answers ended, and what they cost."""
+    """Print how many requests were sent, how the answers ended, and what they cost; nothing without requests."""
     if not summary.n_requests:
         return
     endings = [f"{count} {finish}" for finish, count in sorted(summary.finishes.items())]

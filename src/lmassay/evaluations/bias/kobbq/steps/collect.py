@@ -53,6 +53,7 @@ def collect(predictions_path: Path, preprocessed_path: Path, output_path: Path) 
             f"{len(unanswered)} of {questions.count} questions have no answer in {predictions_path}, first "
             f"{first_few([ids[row] for row in unanswered])} ({questions.where(unanswered[0])}); {UNFINISHED}"
         )
+    # The original reads the predictions with pandas, which changes how numbers are spelled.
     predictions = as_pandas_rewrites(answers.column(PREDICTION))
     texts = {letter: questions.column(letter) for letter in LETTERS}
     collected_column = []

@@ -21,7 +21,10 @@ _OVERALL = "overall"
 
 @dataclass(frozen=True, slots=True)
 class ResultsAverage:
-    """The mean of each metric over rows of results; cells without a number are left out of the mean."""
+    """The mean of each metric over rows of results; cells without a number are left out of the mean.
+
+    ``rows`` is the number of rows.
+    """
 
     metrics: Mapping[str, float]
     rows: int

@@ -123,13 +123,16 @@ def evaluate_file(model: str, path: Path, unknown: str, mode: Mode) -> Evaluated
         for code, name in enumerate(names):
             if name:
                 groups.append((name, codes == code))
-    tallies = _tally_templates(coded, groups) if mode == "all" else _tally_rows(coded, groups)
+    if mode == "all":
+        metrics_of_groups = _metrics_over_templates(coded, groups)
+    else:
+        metrics_of_groups = _metrics_over_rows(coded, groups)
     return Evaluated(
         model,
         path,
-        rows=tuple(row for row, _ in tallies),
+        rows=tuple(row for row, _ in metrics_of_groups),
         missing=dict(zip(table.header, table.missing(), strict=True)),
-        gaps=tuple(_gaps(tallies, mode)),
+        gaps=tuple(_gaps(metrics_of_groups, mode)),
         warnings=coded.contradictions,
     )
 
@@ -316,21 +319,21 @@ def _outcomes(table: TsvTable, unknown: bytes, parsed: _ParsedChoices, *columns:
 
 # --- from codes to metrics --------------------------------------------------------------------------------------------
 
-_Tally = tuple[ResultRow, Mapping[str, tuple[float, ...]]]
+_GroupMetrics = tuple[ResultRow, Mapping[str, tuple[float, ...]]]
 """The metrics of a group and, in mode ``all``, template → its metrics."""
 
 
-def _tally_rows(coded: _CodedRows, groups: Sequence[_Group]) -> list[_Tally]:
+def _metrics_over_rows(coded: _CodedRows, groups: Sequence[_Group]) -> list[_GroupMetrics]:
     """Compute the metrics in mode ``test``: over all rows of a group, so a template with more rows has more weight."""
     counts = [np.bincount(coded.code[inside], minlength=_CODES) for _, inside in groups]
     values_by_group = _metrics(np.stack(counts)).tolist()
-    tallies: list[_Tally] = []
+    metrics_of_groups: list[_GroupMetrics] = []
     for (name, _), values in zip(groups, values_by_group, strict=True):
-        tallies.append((ResultRow(name, tuple(values)), {}))
-    return tallies
+        metrics_of_groups.append((ResultRow(name, tuple(values)), {}))
+    return metrics_of_groups
 
 
-def _tally_templates(coded: _CodedRows, groups: Sequence[_Group]) -> list[_Tally]:
+def _metrics_over_templates(coded: _CodedRows, groups: Sequence[_Group]) -> list[_GroupMetrics]:
     """Compute the metrics in mode ``all``: for each template, and then their unweighted mean.
 
     A template without data for a metric makes the mean NaN, as in the original.
@@ -343,7 +346,7 @@ def _tally_templates(coded: _CodedRows, groups: Sequence[_Group]) -> list[_Tally
     has_rows = np.asarray(by_template.any(axis=2))
     # One row for each template of each group, group after group.
     all_values = _metrics(by_template[has_rows])
-    tallies: list[_Tally] = []
+    metrics_of_groups: list[_GroupMetrics] = []
     start = 0
     for (name, _), present in zip(groups, has_rows, strict=True):
         values = all_values[start : start + present.sum()]
@@ -351,8 +354,8 @@ def _tally_templates(coded: _CodedRows, groups: Sequence[_Group]) -> list[_Tally
         templates = list(compress(coded.templates, present))
         values_by_template = dict(zip(templates, map(tuple, values.tolist()), strict=True))
         mean = combination.mean_over_labels(values).tolist()
-        tallies.append((ResultRow(name, tuple(mean)), values_by_template))
-    return tallies
+        metrics_of_groups.append((ResultRow(name, tuple(mean)), values_by_template))
+    return metrics_of_groups
 
 
 def _metrics(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -386,12 +389,12 @@ def _templates_without_data(by_template: Mapping[str, tuple[float, ...]], metric
     return [template for template, values in by_template.items() if np.isnan(values[metric])]
 
 
-def _gaps(tallies: Sequence[_Tally], mode: Mode) -> Iterator[str]:
-    """Yield a sentence about the groups without a number for each metric that has such groups."""
+def _gaps(metrics_of_groups: Sequence[_GroupMetrics], mode: Mode) -> Iterator[str]:
+    """Yield a sentence about each metric that some groups have no number of; it names these groups."""
     for index, metric in enumerate(METRICS):
         empty_groups: list[str] = []
         remaining: list[str] = []
-        for row, by_template in tallies:
+        for row, by_template in metrics_of_groups:
             if not np.isnan(row.values[index]):
                 continue
             empty_groups.append(row.group)
@@ -405,7 +408,7 @@ def _gaps(tallies: Sequence[_Tally], mode: Mode) -> Iterator[str]:
             yield f"{metric}: no data (n = 0) for {groups}"
             continue
         # The first group is "overall", which has all templates.
-        _, overall_templates = tallies[0]
+        _, overall_templates = metrics_of_groups[0]
         templates = _templates_without_data(overall_templates, index)
         yield (
             f"{metric}: no data (n = 0) in {len(templates)} templates ({first_few(templates, 20)}), so it is nan for "

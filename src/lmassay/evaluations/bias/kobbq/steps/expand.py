@@ -41,7 +41,7 @@ _TEXT_COLUMNS = (
 _COLUMNS = ("Category", "ID", "version", "Label_annotation", *_TEXT_COLUMNS, "BBQ_id", "BBQ_category")
 _SLOT = re.compile(r"\[(N1|N2|W1|W2|X1|X2):([^\]]*)\]")
 _UNREADABLE_SLOT = re.compile(r"\[[^\]]*\]?")
-# The order of the categories in the released file, which is not alphabetical.
+# The categories in the order of the released file; it is not alphabetical.
 _CATEGORY_ORDER = (
     "age",
     "disability_status",
