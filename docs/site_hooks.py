@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"CHANGELOG.md": "changes.md", "README.md": "index.md"}
 """Files of the repository that are pages of the site."""
 _LINK_UPWARDS = re.compile(r"\]\((?P<up>(?:\.\./)+)(?P<target>[^)#\s]+)")
+# A comment that names the file in the code block below it; comments for the tests may stand between the two.
+_NAMED_BLOCK = re.compile(r"(<!-- file: (?P<name>\S+) -->\n(?:\s*<!--.*?-->\n)*\s*```\w+)")
 _LOCAL_LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)")
 
 
@@ -39,7 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Point links that leave docs/ to the copies in the site."""
+    """Point links that leave docs/ to the copies in the site, and show the names of files above code blocks."""
 
     def to_copy(link: re.Match[str]) -> str:
         target = _repository_path(page.file.src_uri, link)
@@ -48,7 +50,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         up = "../" * (len(PurePosixPath(page.file.src_uri).parts) - 1)
         return f"]({up}{PAGES.get(target, target)}"
 
-    return _LINK_UPWARDS.sub(to_copy, markdown)
+    with_titles = _NAMED_BLOCK.sub(_with_title, markdown)
+    return _LINK_UPWARDS.sub(to_copy, with_titles)
+
+
+def _with_title(block: re.Match[str]) -> str:
+    """Return the beginning of a code block with the name of its file as the title."""
+    return f'{block[1]} title="{block["name"]}"'
 
 
 def _repository_path(page: str, link: re.Match[str]) -> str | None:

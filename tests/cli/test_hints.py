@@ -194,7 +194,7 @@ def test_resume_names_unfinished_runs_of_earlier_commands(tmp_path):
         store.set_status(first, "interrupted", "its process died")
     done = lmassay("resume", cwd=tmp_path)
     assert done.returncode == 0
-    assert f"1 run of earlier commands is unfinished; continue with: lmassay resume {first}" in done.stderr
+    assert f"1 run of other commands is unfinished; continue with: lmassay resume {first}" in done.stderr
 
 
 def test_a_new_limit_in_usd_keeps_the_limit_in_tokens(tmp_path):

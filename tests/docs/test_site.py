@@ -50,6 +50,11 @@ def test_every_page_of_the_docs_is_in_the_site(site):
     assert "unreleased" in (site / "changes.html").read_text(encoding="utf-8")
 
 
+def test_code_blocks_that_are_files_show_their_names(site):
+    page = (site / "compare.html").read_text(encoding="utf-8")
+    assert '<span class="filename">base.yaml</span>' in page
+
+
 def test_the_site_loads_nothing_from_elsewhere(site):
     pages, styles = list(site.rglob("*.html")), list(site.rglob("*.css"))
     assert pages

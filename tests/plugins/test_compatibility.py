@@ -56,6 +56,7 @@ class Parrot(Model):
         ("headlines", r"design = Design\(headline=…\)"),
         ("weight", r"design = Design\(weights=…\)"),
         ("metric", "'metrics'"),
+        ("metrix", "'metrics'"),
         ("need", "'needs'"),
         ("chunks", "'chunk'"),
         ("desing", "'design'"),

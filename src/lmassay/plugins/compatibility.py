@@ -30,8 +30,9 @@ _PAGES: dict[type, str] = {Task: "docs/extending/task.md", Model: "docs/extendin
 _OLD_MEMBERS = ("cluster", "headline", "weights", "combinations", "pair_by")
 # Methods of a model that were renamed: old name → new name.
 _OLD_METHODS = {"heed": "use_budget", "keep_in": "use_folder"}
-# How similar a name must be to that of a member to be treated as a typo; "desing" and "design" have 0.83.
-_TYPO_SIMILARITY = 0.8
+# How similar a name must be to that of a member to be treated as a typo: "desing" and "design" have 0.83, "metrix" and
+# "metrics" 0.77.
+_TYPO_SIMILARITY = 0.76
 
 
 def as_task(plugin: Any, described_as: object) -> Task:

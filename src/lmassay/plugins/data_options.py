@@ -34,6 +34,10 @@ class InMemory:
     would name. This is the key of the mapping under which the data are; empty if the option takes no description."""
 
 
+_ONE_RUN_PER_ITEM = (
+    "a list in a configuration means one run per item; to pass data, write lmassay.rows([…]), or give the task as "
+    "lmassay.task(name, …)"
+)
 # Used in place of an InMemory for an option of type Path that is not marked with one: it takes texts as well as rows.
 _ANYTHING = None
 
@@ -134,21 +138,17 @@ class DataStorage:
         return value
 
     def _refuse_texts(self, values: Sequence[Any], mark: InMemory | None, key: str) -> None:
-        """Refuse texts where a list means several files; they would be reported as files that do not exist."""
-        if all(isinstance(value, Mapping) for value in values):
-            # Rows of data, or several mappings of names to files.
-            values = [text for value in values for text in value.values()]
-        elif mark is not None and mark.kind == "rows":
+        """Refuse texts and rows where a list means several sources: they would be reported as missing files."""
+        if _are_rows(values, mark):
+            raise ConfigError(f"{key}: these are rows, and {_ONE_RUN_PER_ITEM}")
+        if mark is not None and mark.kind == "rows":
             return
         if not all(isinstance(value, str) for value in values):
             return
         # A space distinguishes a sentence from a mistyped file name.
         has_sentence = any(" " in value for value in values)
         if has_sentence and not any(self._is_file(value) for value in values):
-            raise ConfigError(
-                f"{key}: none of these is a file, and a list in a configuration means one run per item; to pass texts, "
-                "write lmassay.rows([…]), or give the task as lmassay.task(name, …)"
-            )
+            raise ConfigError(f"{key}: none of these is a file, and {_ONE_RUN_PER_ITEM}")
 
     def _is_file(self, text: str) -> bool:
         try:
@@ -243,3 +243,10 @@ def _takes_paths_by_name(annotation: Any) -> bool:
         if typing.get_origin(part) is dict and typing.get_args(part)[1:] == (Path,):
             return True
     return False
+
+
+def _are_rows(values: Sequence[Any], mark: InMemory | None) -> bool:
+    """Return whether all items of a list are rows: mappings with the columns that the option's data have."""
+    if mark is None or not mark.columns or not values:
+        return False
+    return all(isinstance(value, Mapping) and set(mark.columns) <= value.keys() for value in values)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from lmassay.errors import did_you_mean
 from lmassay.statistics.observations import FEW_LABELS, counted_labels, label_in_plural
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.wording import counted
@@ -165,6 +166,21 @@ def p_statement(p: float | None) -> str:
     """
     text = p_text(p)
     return f"p = {text}" if text[0].isdigit() else f"p {text}"
+
+
+def missing_metric_notes(record: RunRecord) -> list[str]:
+    """Return a note for each main metric that the task declares but no example has, which is usually a typo."""
+    metrics = list(dict.fromkeys(result.metric for result in record.results))
+    if not metrics:
+        return []
+    notes = []
+    for metric in record.design.headline:
+        if metric not in metrics:
+            notes.append(
+                f"{record.label}: the task declares the metric '{metric}', but no example has such a score"
+                f"{did_you_mean(metric, metrics)}"
+            )
+    return notes
 
 
 def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyType({})) -> list[str]:

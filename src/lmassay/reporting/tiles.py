@@ -426,8 +426,9 @@ def _difference_table(store: Store, shown_headlines: Sequence[Headline]) -> list
             # Before n, as in the header.
             cells.insert(-1, Cell(p_text(row.p_adjusted)))
         rows.append(TableRow(cells))
-        if difference.new.comparison_note:
-            notes[difference.new.comparison_note] = None
+        for headline in (difference.base, difference.new):
+            if headline.comparison_note:
+                notes[headline.comparison_note] = None
     number_headers = ["difference", "interval", "p", "n"]
     adjustment_sentence = ""
     if adjustment:

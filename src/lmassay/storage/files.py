@@ -339,7 +339,8 @@ def _is_about_another_file(error: OSError, *own: str) -> bool:
 
     Errors of writing to an open file have no file name.
     """
-    if isinstance(error, ConnectionError | TimeoutError):
+    # A timeout of the operating system, such as that of a network drive, has a number; one of a library has none.
+    if isinstance(error, ConnectionError) or (isinstance(error, TimeoutError) and error.errno is None):
         return True
     return error.filename is not None and str(error.filename) not in own
 

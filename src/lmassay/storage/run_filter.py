@@ -63,7 +63,7 @@ class RunFilter:
             tags += record.annotation.tags
         values_by_option = {
             "--task": (self.tasks, [record.task for record in records]),
-            "--model": (self.models, [record.model for record in records if record.has_model]),
+            "--model": (self.models, [record.model for record in records]),
             "--tag": (self.tags, tags),
         }
         hints = []

@@ -288,9 +288,7 @@ def test_test_examples_that_are_also_labelled_are_reported(folder):
     labelled = (folder / "data" / "train.jsonl").read_text(encoding="utf-8").splitlines()
     (folder / "data" / "test.jsonl").write_text("".join(f"{line}\n" for line in labelled[:2]), encoding="utf-8")
     (run_config,) = expand(config(test="test"), folder)
-    assert any(
-        "2 of 2 test examples have the same text as a labelled example" in note for note in plan(run_config).notes
-    )
+    assert any("2 of 2 test examples are also labelled examples" in note for note in plan(run_config).notes)
 
 
 # --- a user's own files -----------------------------------------------------------------------------------------------

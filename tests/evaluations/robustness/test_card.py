@@ -113,6 +113,23 @@ def test_the_headline_leaves_out_unchanged_inputs_and_counts_them(store):
     assert headline.scope == "4 attacked inputs (6 unchanged left out), 2 attacks"
 
 
+def test_a_model_without_right_answers_is_not_praised(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    task = {
+        "name": "robustness",
+        "src": str(write_lines(tmp_path / "src", SOURCES)),
+        "ref": str(write_lines(tmp_path / "ref", ["something", "else", "than", "the", "answers"])),
+        "attack": {"name": "one", "file": str(write_lines(tmp_path / "one", [f"{source}x" for source in SOURCES]))},
+        "s_tgt": "zero_one",
+        "success_threshold": 1.5,
+    }
+    evaluate({"task": task, "model": f"{tmp_path / 'model.py'}:Last"}, tmp_path / "results")
+    with Store(tmp_path / "results") as opened:
+        (headline,) = headlines(opened, opened.runs())
+    assert headline.scope.endswith("; only 0.00 of the answers without attack are right, so few can break")
+    assert "compare the right answers first" in headline.comparison_note
+
+
 def test_the_headline_mentions_unchanged_inputs_only_if_there_are_some(store, monkeypatch):
     monkeypatch.setattr("lmassay.evaluations.robustness.card.UNCHANGED", "a label that no input has")
     headline, _ = headlines(store, store.runs())

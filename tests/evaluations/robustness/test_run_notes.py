@@ -21,7 +21,8 @@ def record_with(cut_off: float) -> RunRecord:
 
 
 def notes_on(tmp_path, outputs_under_attack):
-    files = {"out": OUTPUTS, "adv_out": outputs_under_attack}
+    # The order of the roles does not matter.
+    files = {"adv_out": outputs_under_attack, "out": OUTPUTS}
     paths = {role: str(write_lines(tmp_path / role, lines)) for role, lines in files.items()}
     attack = {"name": "swap", "file": str(write_lines(tmp_path / "adv", ATTACKED))}
     task = {"name": "robustness", "src": str(write_lines(tmp_path / "src", SOURCES)), "attack": attack}

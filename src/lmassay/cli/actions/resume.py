@@ -8,17 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmassay.cli.actions.run import plugin_output_to_stderr, print_records, work_through
+from lmassay.cli.actions.run import can_be_finished, plugin_output_to_stderr, print_records, work_through
 from lmassay.cli.console import say
 from lmassay.cli.options import ExecutorChoice, chosen_runs
 from lmassay.errors import UserError
 from lmassay.running import runner, trained_models
 from lmassay.running.sweep import SweepRun
+from lmassay.storage.commands import command_on_results
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
-
-_UNFINISHED = frozenset({"waiting", "incomplete", "stopped", "cancelled", "failed", "interrupted"})
 
 
 def resume(
@@ -69,13 +68,16 @@ def resume(
 
 
 def _report_other_unfinished(store: Store, chosen: Sequence[RunRecord]) -> None:
-    """Print how many runs of earlier commands are not finished, because `lmassay resume` without RUN ignores them."""
+    """Print how many runs of other commands are not finished, because `lmassay resume` without RUN ignores them."""
     chosen_ids = {record.id for record in chosen}
-    others = [record for record in store.runs() if record.status in _UNFINISHED and record.id not in chosen_ids]
+    others = []
+    for record in store.runs():
+        if record.id not in chosen_ids and record.status != "running" and can_be_finished(record, store):
+            others.append(record)
     if others:
-        runs = counted(len(others), "run")
         verb = "is" if len(others) == 1 else "are"
-        say(f"{runs} of earlier commands {verb} unfinished; continue with: lmassay resume {others[-1].id}")
+        command = command_on_results(store.folder, "resume", others[-1].id)
+        say(f"{counted(len(others), 'run')} of other commands {verb} unfinished; continue with: {command}")
 
 
 def _with_limits(record: RunRecord, new_limits: Mapping[str, Any]) -> RunRecord:

@@ -21,7 +21,7 @@ from lmassay.contracts import Model, StoredAnswers
 from lmassay.errors import ConfigError, LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.plugins.hooks import any_value, call_hook
-from lmassay.reporting.numbers import few_label_notes
+from lmassay.reporting.numbers import few_label_notes, missing_metric_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.cost import (
@@ -445,7 +445,7 @@ def print_records(
         _print_summaries(records, store)
     notes: dict[str, None] = {}
     for record in records:
-        notes |= dict.fromkeys(few_label_notes(record))
+        notes |= dict.fromkeys([*missing_metric_notes(record), *few_label_notes(record)])
     for note in notes:
         warn(note)
     return report_unfinished(records, store, trained)

@@ -17,6 +17,7 @@ from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, v
 from lmassay.reporting.numbers import p_statement
 from lmassay.statistics.combination import mean_over_data_sets
 from lmassay.statistics.comparison import Comparison, compare_runs
+from lmassay.statistics.pairing import paired_on_tests
 from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
@@ -267,7 +268,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     gain = None
     if baseline is not None:
         gain = _gain(store, baseline, record, metric)
-        if gain is not None and metric == ACCURACY and tests and gain.n < tests:
+        if gain is not None and tests and gain.n < tests and _is_paired_on_tests(store, baseline, record, metric):
             # Answers that could not be read as a label are in neither accuracy.
             scope[-1] = f"{gain.n:,} of {counted(tests, 'test')} with a label from both"
     if baseline is None or gain is None:
@@ -318,6 +319,11 @@ def _gain(store: Store, baseline: RunRecord, record: RunRecord, metric: str) -> 
     except UserError:
         return None
     return rows[0] if rows else None
+
+
+def _is_paired_on_tests(store: Store, baseline: RunRecord, record: RunRecord, metric: str) -> bool:
+    """Whether the number of pairs counts test examples. It counts splits if the runs have other test examples."""
+    return paired_on_tests(load_side(store, baseline), load_side(store, record), metric)
 
 
 def _baseline(record: RunRecord, baselines: Sequence[RunRecord]) -> RunRecord | None:

@@ -40,7 +40,7 @@ from lmassay.evaluations.fewshot.protocol.splits import (
     strategy_name,
     units_of,
 )
-from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.examples import InputExample, input_key
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task, published_folder
 from lmassay.models.hf.model import HuggingFace
 from lmassay.plugins.data_options import InMemory
@@ -339,11 +339,11 @@ class FewShot(Task):
             warnings.append(
                 f"{len(tests_without_label)} of {len(tests)} test examples have no label: nothing is scored on test"
             )
-        labelled_texts = {(example.text_a, example.text_b) for example in self._labelled_examples}
-        repeated = sum((example.text_a, example.text_b) in labelled_texts for example in tests)
+        labelled_inputs = {input_key(example) for example in self._labelled_examples}
+        repeated = sum(input_key(example) in labelled_inputs for example in tests)
         if repeated:
             warnings.append(
-                f"{repeated} of {counted(len(tests), 'test example')} have the same text as a labelled example, so the "
+                f"{repeated} of {counted(len(tests), 'test example')} are also labelled examples, so the "
                 "test score is too high"
             )
         grouped = units_of(self._labelled_examples, self._task.group)

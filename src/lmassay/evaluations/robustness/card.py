@@ -113,6 +113,8 @@ _SEED = 0
 # Rows that are left out of the headline, because success on an unchanged input means nothing. Runs of early versions do
 # not record the group, so all of their rows are used.
 _NOT_ATTACKED = {GROUP: UNCHANGED}
+# Below this share of right answers without attack, the headline says that few answers can break.
+_FEW_RIGHT = 0.25
 # Size of the card → the number of questions, one of each template; None for all templates.
 _SAMPLE = {"quick": 36, "standard": 90, "full": None}
 _MAX_ANSWER_TOKENS = 24
@@ -207,9 +209,16 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         title = "right answers without attack" if has_right_and_wrong else "score without attack"
         further_values.append(f"{title}: {value_with_interval(clean)}")
     further_values += _sample_note(records[0])
+    comparison_note = ""
+    if has_right_and_wrong and clean.value is not None and clean.value < _FEW_RIGHT:
+        # Only a right answer can turn wrong, so a model that knows nothing would look robust.
+        comparison_note = "A model with few right answers cannot break often; compare the right answers first."
     attacked_inputs = counted(result.n, "attacked input")
     if unchanged:
         attacked_inputs += f" ({unchanged:,} unchanged left out)"
+    scope = f"{attacked_inputs}, {counted(len(records), 'attack')}"
+    if comparison_note:
+        scope += f"; only {clean.value:.2f} of the answers without attack are right, so few can break"
     references: list[ReferenceTable] = []
     if _asks_questions(records[0]):
         guessing = ReferenceRow("guessing among three choices", 1 / 3)
@@ -218,13 +227,14 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         evaluation=evaluation,
         metric="success",
         result=result,
-        scope=f"{attacked_inputs}, {counted(len(records), 'attack')}",
+        scope=scope,
         details=further_values,
         meaning=_meaning(records[0], has_right_and_wrong),
         limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.".strip(),
         records=records,
         references=references,
         excluded=_NOT_ATTACKED,
+        comparison_note=comparison_note,
     )
 
 

@@ -12,8 +12,10 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
-# The part of a signature that says which output files a run was computed from.
-_OUTPUT_FILES = re.compile(r"outputs\(out=(\w+),adv_out=(\w+)\)")
+# A role of the model `outputs` in a signature, with the digest of its file.
+_OUTPUT_FILE = re.compile(r"(\w+)=(\w+)")
+# Scores of neural scorers differ a little with the other texts of their batch.
+_ROUNDING = 1e-6
 
 
 def run_notes(store: Store, record: RunRecord) -> list[str]:
@@ -36,21 +38,21 @@ def cut_off_note(record: RunRecord) -> str:
 
 def same_files_note(record: RunRecord) -> str:
     """Return a warning if the outputs with and without attack were read from equal files, else an empty text."""
-    digests = _OUTPUT_FILES.fullmatch(str(record.depends_on.get("model")))
-    if digests is None or digests[1] != digests[2]:
+    digests = _output_digests(record)
+    if not digests or digests.get("out") != digests.get("adv_out"):
         return ""
     return "out and adv_out have the same contents, so no output changed under attack; check model.files."
 
 
 def alignment_note(store: Store, record: RunRecord) -> str:
     """Return a warning if stored outputs differ for inputs that the attack left unchanged, else an empty text."""
-    if _OUTPUT_FILES.fullmatch(str(record.depends_on.get("model"))) is None:
+    if not _output_digests(record):
         return ""
     table = score_table(store, record.id)
     is_unchanged = np.array([label == UNCHANGED for label in table.groups.get(GROUP, [])], dtype=bool)
     if not table.has("d_tgt") or not is_unchanged.any():
         return ""
-    damaged = int((table.column("d_tgt")[is_unchanged] > 0).sum())
+    damaged = int((table.column("d_tgt")[is_unchanged] > _ROUNDING).sum())
     if not damaged:
         return ""
     unchanged = int(is_unchanged.sum())
@@ -58,3 +60,11 @@ def alignment_note(store: Store, record: RunRecord) -> str:
         f"{damaged} of {counted(unchanged, 'unchanged input')} got a worse output under attack; check that the lines "
         "of out and adv_out belong to the same inputs."
     )
+
+
+def _output_digests(record: RunRecord) -> dict[str, str]:
+    """Return the digests of the output files by role; empty if the outputs were not read from files."""
+    model = str(record.depends_on.get("model"))
+    if not model.startswith("outputs("):
+        return {}
+    return dict(_OUTPUT_FILE.findall(model))

@@ -136,12 +136,14 @@ class MinimalPairs(Task):
         """Return a note if pairs share a noun, as those of a grammar do, and the intervals do not account for it."""
         if self._clusters != "none":
             return []
-        nouns = [str(pair.fields["noun"]) for _, _, pair in self._numbered_pairs() if pair.fields.get("noun")]
-        if len(set(nouns)) == len(nouns):
+        nouns = [pair.fields.get("noun") for _, _, pair in self._numbered_pairs()]
+        # With clusters: noun, every pair must have one.
+        different_nouns = set(map(str, nouns))
+        if not all(nouns) or len(different_nouns) == len(nouns):
             return []
         return [
-            f"{counted(len(nouns), 'pair')} share {counted(len(set(nouns)), 'noun')}; the intervals are too narrow if "
-            "pairs with the same noun are similar. With clusters: noun, they account for it"
+            f"{counted(len(nouns), 'pair')} share {counted(len(different_nouns), 'noun')}; the intervals are too "
+            "narrow if pairs with the same noun are similar. With clusters: noun, they account for it"
         ]
 
     def size(self) -> int:

@@ -29,16 +29,14 @@ DAMAGED_RUNS = "Damaged runs"
 """The title above the runs that are damaged."""
 
 
-OVERVIEW = "Overview"
-"""The title of the chapter that answers the question of each evaluation in one line."""
-
-
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """A title and the blocks under it."""
 
     title: str
     blocks: Sequence[Block]
+    is_overview: bool = False
+    """Whether it answers the question of each evaluation in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | N
         report.append(Chapter("Table", [run_table(store, labelled.records, layout).block()]))
     overview = overview_table(store, records) if records else []
     if overview:
-        report.append(Chapter(OVERVIEW, overview))
+        report.append(Chapter("Overview", overview, is_overview=True))
     for task in dict.fromkeys(record.task for record in records):
         members = [record for record in labelled.records if record.task == task]
         blocks = task_blocks(store, members, section_of(store, members), labelled.notes_on(task))
@@ -103,18 +101,19 @@ def without_missing_figures(blocks: Sequence[Block], pictures: Pictures) -> list
         if isinstance(block, Heading):
             _drop_empty_heading(kept, lacks_figures)
             lacks_figures = False
+        shown: Block | None = block
         if isinstance(block, Figures):
             drawn = [figure for figure in block.figures if figure.drawing in pictures]
-            if drawn:
-                kept.append(replace(block, figures=drawn))
-                continue
-            lacks_figures = True
-            if kept and isinstance(kept[-1], Note) and kept[-1].explains_figures:
-                kept.pop()
+            shown = replace(block, figures=drawn) if drawn else None
         elif isinstance(block, Folded):
-            kept.append(replace(block, blocks=without_missing_figures(block.blocks, pictures)))
-        else:
-            kept.append(block)
+            inner = without_missing_figures(block.blocks, pictures)
+            shown = replace(block, blocks=inner) if inner else None
+        if shown is not None:
+            kept.append(shown)
+            continue
+        lacks_figures = True
+        if kept and isinstance(kept[-1], Note) and kept[-1].explains_figures:
+            kept.pop()
     _drop_empty_heading(kept, lacks_figures)
     return kept
 

@@ -22,7 +22,7 @@ from lmassay.reporting.blocks import (
     TableRow,
     Tiles,
 )
-from lmassay.reporting.formats.content import OVERVIEW, Chapter, Pictures, without_missing_figures
+from lmassay.reporting.formats.content import Chapter, Pictures, without_missing_figures
 from lmassay.reporting.numbers import minus
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
@@ -91,7 +91,7 @@ def fragment(chapters: Sequence[Chapter]) -> str:
     parts: list[str] = []
     for chapter in chapters:
         # The overview answers questions in sentences; it is too wide for a paper's column and repeats other tables.
-        if chapter.title != OVERVIEW:
+        if not chapter.is_overview:
             parts += _fragments(chapter.title, chapter.blocks)
     return fragment_of(parts)
 

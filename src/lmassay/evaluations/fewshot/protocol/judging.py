@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-12
 # From this share of answers without a label on, a note says that the scores cover only the others.
 _MANY_OUT_OF_CHOICE = 0.05
+ONLY_CONFIGURATION = "the only one"
+"""The name of a configuration if there is no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +402,7 @@ def _select(
     no_label = selected.out_of_choice.value
     if no_label is not None and no_label > _MANY_OUT_OF_CHOICE:
         # Scores cover readable answers only, so a configuration that seldom answers may have the best dev score.
-        name = f"'{selected.name}'" if selected.name else "the selected configuration"
+        name = "the configuration" if selected.name == ONLY_CONFIGURATION else f"'{selected.name}'"
         notes.append(
             f"{name} gave no label to {100 * no_label:.0f} % of the test examples; its scores cover only the others"
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 from lmassay.evaluations.fewshot.outcomes import NOT_ASKED, OUT_OF_CHOICE, option_text
 from lmassay.evaluations.fewshot.protocol import overlap
-from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, judge, stability
+from lmassay.evaluations.fewshot.protocol.judging import ONLY_CONFIGURATION, ProtocolVerdict, Trial, judge, stability
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
 from lmassay.evaluations.fewshot.protocol.splits import strategy_name
 from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS, SINGLE
@@ -26,7 +26,6 @@ from lmassay.types import Row, RunRecord, canonical
 from lmassay.types.wording import NO_MODEL
 
 TASK = "fewshot"
-ONLY_CONFIGURATION = "the only one"
 # Regimes in which the trainings of all patterns are combined, so that none of the patterns can be selected.
 _PATTERNS_TOGETHER = ("ensemble", "distillation")
 # Options that are not hyper-parameters, with their defaults. Runs that differ in them are in different studies. If an

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmassay.types import canonical
+
 
 @dataclass(slots=True)
 class InputExample:
@@ -22,3 +24,14 @@ class InputExample:
     logits: Sequence[float] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     idx: int = -1
+
+
+# The fields of ``meta`` that are part of the input, in users' tasks and in SuperGLUE. The others are ids, groups and
+# solutions.
+_INPUT_FIELDS = ("fields", "word", "choice1", "choice2", "question", "answer", "span1_text", "span2_text", "candidates")
+
+
+def input_key(example: InputExample) -> str:
+    """Return a text that two examples share if a classifier would read the same in both."""
+    further = {name: example.meta[name] for name in _INPUT_FIELDS if name in example.meta}
+    return canonical([example.text_a, example.text_b, further])
