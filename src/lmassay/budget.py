@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from lmassay.errors import FatalModelError
+from lmassay.errors import BudgetNotEnforceable
 from lmassay.types import Response
 
 _MILLION = 1_000_000
@@ -76,11 +76,11 @@ class Budget:
             return fits_usd and fits_tokens
 
     def require_usage(self, response: Response) -> None:
-        """Raise FatalModelError if there is a limit and the response does not report its tokens."""
+        """Raise BudgetNotEnforceable if there is a limit and the response does not report its tokens."""
         if self.limited and lacks_usage(response):
-            raise FatalModelError(
+            raise BudgetNotEnforceable(
                 "the server does not report how many tokens it used, so the budget cannot be enforced; "
-                "remove the budget"
+                "remove the budget from the configuration and start a new run, which reuses the answers"
             )
 
     def describe(self) -> str:

@@ -14,6 +14,7 @@ LmassayError
 │   └── BudgetReached    the budget is used up: the run stops when the requests already sent are answered
 └── ModelError           one request failed permanently: it is recorded with its example, and the run goes on
     └── FatalModelError  every further request would fail, too, such as with a wrong key: the run stops at once
+        └── BudgetNotEnforceable  there is a budget, but the server does not report its use
 
 The command line also shows two warnings, each once: OldPluginWarning and HookWarning.
 """
@@ -127,6 +128,10 @@ class ModelError(LmassayError):
 
 class FatalModelError(ModelError):
     """No request can succeed; the run stops before it sends, and pays for, any more requests."""
+
+
+class BudgetNotEnforceable(FatalModelError):  # noqa: N818 - the name reads better without "Error"
+    """There is a budget, but the server does not report what the requests use."""
 
 
 class OldPluginWarning(DeprecationWarning):

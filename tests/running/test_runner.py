@@ -250,7 +250,7 @@ def test_progress_can_be_watched_from_elsewhere_until_the_run_ends(store, monkey
 @pytest.mark.fault(22)
 def test_duplicate_ids_are_refused(store, monkeypatch):
     monkeypatch.setattr(Lengths, "examples", lambda self: iter([Example("x", {"word": "a"})] * 2))
-    with pytest.raises(DataError, match="two examples have the id 'x'"):
+    with pytest.raises(PluginError, match="two examples have the id 'x'"):
         runner.start(planned(), store)
 
 
@@ -437,7 +437,7 @@ def test_comparing_with_a_run_that_has_no_rows_is_reported(store, model, monkeyp
     with pytest.raises(KeyboardInterrupt):
         runner.start(planned(seed=9), store)
     sides = [load_side(store, store.run("latest")), load_side(store, done)]
-    with pytest.raises(UserError, match="share no example"):
+    with pytest.raises(UserError, match="has no examples"):
         compare_runs(sides[0], sides[1:])
 
 

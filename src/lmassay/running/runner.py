@@ -17,7 +17,15 @@ from typing import Any, TypeVar
 
 from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import Task, ask
-from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, PluginError, StoreError
+from lmassay.errors import (
+    BudgetNotEnforceable,
+    BudgetReached,
+    ConfigError,
+    DataError,
+    ModelError,
+    PluginError,
+    StoreError,
+)
 from lmassay.plugins.declarations import describe_value
 from lmassay.plugins.python_objects import is_python_object
 from lmassay.redaction import redact, remember_environment
@@ -225,6 +233,9 @@ def resume_condition(error: BaseException) -> str:
     if isinstance(error, PluginError):
         # Scores of the old and the new code would not match, so a run cannot be resumed with changed code.
         return "if you correct the plug-in, start a new run, which reuses the answers; if its code stays the same, "
+    if isinstance(error, BudgetNotEnforceable):
+        # A run keeps its budget when it is resumed.
+        return "if the server reports tokens now, "
     # Resuming without a fix would only repeat the same error.
     return "when this is fixed, "
 
@@ -461,7 +472,7 @@ class Worker:
             self.progress(self.done, self.total)
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
-        """Yield the examples in chunks, each example with its position. Raises a DataError if two have the same id."""
+        """Yield the examples in chunks, each with its position. Raises a PluginError if two have the same id."""
         size = self.task.chunk
         if self.model is not None:
             size = max(size, self.model.chunk)
@@ -477,7 +488,7 @@ class Worker:
                 return
             for _, example in chunk:
                 if example.id in seen_ids:
-                    raise DataError(f"two examples have the id '{example.id}'; ids must be unique")
+                    raise PluginError(f"two examples have the id '{example.id}'; ids must be unique")
                 seen_ids.add(example.id)
             yield chunk
 

@@ -177,7 +177,10 @@ def _require_scores(side: Side) -> None:
     if table.metrics:
         return
     if not len(table):
-        raise UserError(f"{side.record.id} has no examples, so the runs share no example with a score")
+        reason = ""
+        if side.record.status != "done":
+            reason = f" ({side.record.status}: {side.record.note})" if side.record.note else f" ({side.record.status})"
+        raise UserError(f"{side.record.id} has no examples{reason}, so there is nothing to compare")
     counts = f"{len(table):,} unscored"
     if table.n_error:
         counts += " or with errors"
