@@ -1,6 +1,7 @@
 """Converts the columns of a batch of examples to bytes and back.
 
-Arrays become 64-bit floats, lists of texts become UTF-8 with the lengths of the texts, and all other lists become JSON.
+Arrays become 64-bit floats, lists of texts become UTF-8 with the length of each text in characters, and all other lists
+become JSON.
 Columns that the caller names as labels become a JSON list of the distinct labels, with a number for each row.
 
 The bytes begin with the length of a header (8 digits) and the header, which is JSON: a list of
