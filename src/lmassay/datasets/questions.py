@@ -133,7 +133,12 @@ def _choices(row: Mapping[str, Any], question_format: QuestionFormat) -> tuple[s
         return tuple(str(row[column]).strip() for column in columns)
     value = row[columns]
     # In a TSV file, the list is a Python literal such as ['yes', 'no'].
-    choices = ast.literal_eval(value) if isinstance(value, str) else value
+    choices = value
+    if isinstance(value, str):
+        try:
+            choices = ast.literal_eval(value)
+        except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
+            raise ValueError(f"'{columns}' cannot be read as a list: {error}") from error
     if not isinstance(choices, list):
         raise ValueError(f"'{columns}' is not a list")
     return tuple(str(choice).strip() for choice in choices)

@@ -150,9 +150,9 @@ class GrammarPairs:
         rows = _cached_rows.get(key)
         if rows is None:
             rows = self.grammar.write(self.construction, most=limit)
-            if sum(map(len, _cached_rows.values())) + len(rows) > _MAX_CACHED_ROWS:
-                _cached_rows.clear()
             if len(rows) <= _MAX_CACHED_ROWS:
+                if sum(map(len, _cached_rows.values())) + len(rows) > _MAX_CACHED_ROWS:
+                    _cached_rows.clear()
                 _cached_rows[key] = rows
         return rows
 

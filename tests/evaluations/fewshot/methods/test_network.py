@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -52,7 +52,8 @@ def test_the_head_at_chosen_cells_and_rows_equals_the_whole_head(tiny: Opened, f
 
 def untrained(family: str, **options: Any) -> Network:
     """A random model of a family, with a tokenizer that does not fit."""
-    auto_class: Any = transformers.AutoModelForMaskedLM if family == "esm" else transformers.AutoModelForCausalLM
+    kind: Literal["masked", "causal"] = "masked" if family in ("esm", "big_bird") else "causal"
+    auto_class: Any = transformers.AutoModelForMaskedLM if kind == "masked" else transformers.AutoModelForCausalLM
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
     try:
         config = transformers.AutoConfig.for_model(family, vocab_size=64, pad_token_id=0, **sizes, **options)
@@ -64,7 +65,6 @@ def untrained(family: str, **options: Any) -> Network:
         for parameter in module.parameters():
             # Logits that are large enough to be capped, and biases that are not 0.
             parameter.normal_(0.0, 0.3)
-    kind = "masked" if family == "esm" else "causal"
     return Network(module, tiny_models.word_piece(), kind, torch.device("cpu"))
 
 
@@ -99,10 +99,23 @@ def test_logits_are_scaled_and_capped_like_those_of_the_model(family: str, optio
 
 def test_a_family_whose_logits_are_computed_in_an_unknown_way_is_refused() -> None:
     # ESM adds a bias that is not part of its output layer.
-    net = untrained("esm")
-    states = net.hidden(collate(ITEMS, net.pad_id, net.device))
     with pytest.raises(DataError, match="does not know how esm models compute their logits"):
-        net.decode(states)
+        untrained("esm").check_head()
+
+
+def test_a_model_whose_weights_the_check_changes_can_be_trained() -> None:
+    # In evaluation mode, RWKV divides the weights of its later layers, in place.
+    net = untrained("rwkv", attention_hidden_size=32, context_length=64, rescale_every=1)
+    net.check_head()
+    net.module.train()
+    net.decode(net.hidden(collate(ITEMS, net.pad_id, net.device))).logsumexp(-1).sum().backward()
+
+
+def test_the_check_leaves_the_attention_of_bigbird_as_it_was() -> None:
+    net = untrained("big_bird", block_size=2, num_random_blocks=1)
+    assert net.backbone.attention_type == "block_sparse"
+    net.check_head()
+    assert net.backbone.attention_type == "block_sparse"
 
 
 def test_trying_out_the_head_leaves_the_training_as_it_was(tiny: Opened) -> None:
@@ -111,7 +124,7 @@ def test_trying_out_the_head_leaves_the_training_as_it_was(tiny: Opened) -> None
     net.backbone.embeddings.eval()
     modes = [part.training for part in net.module.modules()]
     torch.manual_seed(0)
-    _ = net.head
+    net.check_head()
     drawn = torch.rand(3)
     torch.manual_seed(0)
     assert torch.equal(drawn, torch.rand(3))

@@ -100,23 +100,27 @@ class Network:
     def head(self) -> Head:
         """The language-model head."""
         if self._head is None:
-            head = masked_head(self.module) if self.kind == "masked" else causal_head(self.module)
-            self._check_head(head)
-            self._head = head
+            self._head = masked_head(self.module) if self.kind == "masked" else causal_head(self.module)
         return self._head
 
-    def _check_head(self, head: Head) -> None:
+    def check_head(self) -> None:
         """Raise a DataError if the head does not compute the same logits as the model itself, tested on a few tokens.
 
-        Families of models scale and cap their logits in many ways, and new families are added.
+        Families of models scale and cap their logits in many ways, and new families are added. The check must come
+        before the first training step: in evaluation mode, RWKV changes its weights in place, and changes them back
+        when it is next trained, which must not happen between the forward and the backward pass.
         """
         # It does not matter which tokens these are.
         batch = collate([EncodedItem([0, 1, 2], [0, 0, 0])], self.pad_id, self.device)
         inputs = self.inputs(batch)
+        attention_type = getattr(self.backbone, "attention_type", None)
         # Dropout would draw random numbers, and bfloat16 would be too coarse.
         with evaluating(self.module), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             expected = self.module(**inputs).logits
-            logits = head.logits(self.backbone(**inputs).last_hidden_state)
+            logits = self.head.logits(self.backbone(**inputs).last_hidden_state)
+        if attention_type is not None and self.backbone.attention_type != attention_type:
+            # BigBird uses full attention from its first short text on.
+            self.backbone.set_attention_type(attention_type)
         tolerance = 1e-3 * max(1.0, float(expected.abs().max()))
         if logits.shape != expected.shape or not torch.allclose(logits, expected, rtol=0.0, atol=tolerance):
             raise DataError(
@@ -232,7 +236,7 @@ def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None,
     module, new_parameters = _module(model, head, n_labels, tokenizer)
     enhanced = head == "lm" and deberta.is_deberta(module) and deberta.has_trained_head(module)
     network_class = DebertaNetwork if enhanced else Network
-    return network_class(
+    network = network_class(
         module,
         tokenizer,
         model.kind,
@@ -242,6 +246,9 @@ def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None,
         new_parameters=new_parameters,
         reference=reference,
     )
+    if head == "lm":
+        network.check_head()
+    return network
 
 
 def _training_dtype(chosen: str, device: torch.device) -> str:
