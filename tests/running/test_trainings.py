@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmassay import __version__
-from lmassay.errors import ConfigError
+from lmassay.errors import ClusterError, ConfigError
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import InProcessExecutor
@@ -128,6 +128,17 @@ def test_a_worker_of_another_version_refuses_the_training():
     payload = TrainingJob("key", training("first"), None, Path()).payload({})
     message = f"this worker has lmassay {__version__}, the run uses 0.0.9"
     assert message in run_training({**payload, "version": "0.0.9"})["error"]
+
+
+def test_a_worker_that_refuses_ends_the_trainings_and_nothing_counts_as_failed(monkeypatch):
+    def refuse(run_version: str) -> None:
+        raise ClusterError(f"this worker has lmassay 0.0.9, the run uses {run_version}")
+
+    monkeypatch.setattr("lmassay.running.trainings.check_version", refuse)
+    responses: dict[str, Response] = {}
+    with pytest.raises(ClusterError, match=r"worker .*: this worker has lmassay 0\.0\.9"):
+        list(run_trainings(orders(training("first")), responses, InProcessExecutor()))
+    assert responses == {}
 
 
 MODEL_WITH_FILE = """

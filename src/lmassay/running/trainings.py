@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import lmassay
-from lmassay.errors import LmassayError, error_with_location
+from lmassay.errors import ClusterError, LmassayError, error_with_location
 from lmassay.plugins.registry import current_registry
 from lmassay.redaction import redact
+from lmassay.running.batches import worker_name
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, FinishedJob, Resources, RunningJobs
 from lmassay.running.worker_model import ModelDescription, check_version, model_of_run
 from lmassay.running.worker_process import JobCancelled, undisturbed_job
@@ -25,6 +26,9 @@ from lmassay.types import Response, Train, TrainingOutcome, canonical, response_
 
 # Replaces an outcome that is stored and that no other training needs, to save memory; see run_trainings.
 _DROPPED_OUTCOME = Response(TrainingOutcome({}))
+
+# The key of an answer from a worker that must not train for this run; see run_training.
+_REFUSED = "refused"
 
 OnProgress = Callable[[float], None]
 """A function that a trainer calls from time to time with the share that is done, from 0 to 1.
@@ -87,7 +91,8 @@ class TrainingJob:
 def run_training(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Run one training, given as the payload of its job, and return the response as plain JSON.
 
-    A training that fails returns a response with an error, so that other trainings can continue.
+    A training that fails returns a response with an error, so that other trainings can continue. The response of a
+    worker that has another version of lmassay, or another model, is marked as refused.
     """
     with undisturbed_job() as raise_if_cancelled:
         started = time.monotonic()
@@ -98,6 +103,9 @@ def run_training(payload: Mapping[str, Any]) -> dict[str, Any]:
 
         try:
             outcome = _outcome_of(payload, report_progress)
+        except ClusterError as error:
+            # No training was attempted, so it must not be stored as one that failed.
+            return {**_failure(f"worker {worker_name()}: {error}"), _REFUSED: True}
         except LmassayError as error:
             return _failure(str(error))
         except JobCancelled:
@@ -155,7 +163,8 @@ def run_trainings(
 ) -> Iterator[tuple[str, Response]]:
     """Run all jobs that have no response yet, in the order of their dependencies; yield each response as it arrives.
 
-    Responses are also added to ``responses``.
+    Responses are also added to ``responses``. Raises a ClusterError if a worker has another version of lmassay than the
+    run, or another model.
     """
     waiting = {key: job for key, job in jobs.items() if key not in responses}
     needed_later: set[str] = set()
@@ -219,6 +228,8 @@ def _response(finished: FinishedJob[TrainingJob]) -> Response:
         return Response(
             error=f"the process that ran this training died {MAX_WORKER_DEATHS} times; was it out of memory?"
         )
+    if _REFUSED in finished.result:
+        raise ClusterError(str(finished.result["error"]))
     response = response_from_dict(finished.result)
     if response.usable and finished.job.lacks_kept_model:
         return Response(

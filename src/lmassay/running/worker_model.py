@@ -10,7 +10,7 @@ from typing import Any
 
 import lmassay
 from lmassay.contracts import Model
-from lmassay.errors import ClusterError, ConfigError, PluginError
+from lmassay.errors import ClusterError, PluginError
 from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.options import Spec, build, record_inputs, split_spec
 from lmassay.plugins.registry import current_registry
@@ -72,7 +72,7 @@ def model_of(description: Mapping[str, Any]) -> Any:
             model = build("model", json.loads(canonical(description["spec"])), base_dir)
         files_digest = description["files_digest"]
         if files_digest and files_digest != digest_of_model_files(description["spec"], base_dir, inputs):
-            raise PluginError(
+            raise ClusterError(
                 f"the files that {name} reads are not the same on this worker as where the run was started; copy them "
                 "to the worker"
             )
@@ -113,7 +113,7 @@ def model_of_run(description: Mapping[str, Any], identity: str) -> Model:
         model = as_model(model_of(description), description["spec"])
     own_identity = canonical(dict(model.identity()))
     if own_identity != identity:
-        raise ConfigError(f"model: {_difference(json.loads(identity), json.loads(own_identity))}")
+        raise ClusterError(f"model: {_difference(json.loads(identity), json.loads(own_identity))}")
     return model
 
 
