@@ -45,6 +45,7 @@ MOST_RESUMES = 8
 """Permanent errors of single requests are sent again by ``lmassay resume``; each time 5 % of them fail again."""
 MEGABYTE = 1 << 20
 SAMPLES_PER_SECOND = 4
+_SECONDS_BETWEEN_WATCHES = 0.01
 # Requests after which memory is watched. Examples are processed in chunks of 8,192, and memory grows until the end of
 # the first one, when its answers are stored and let go.
 WARM_UP = 20_000
@@ -205,7 +206,7 @@ def run_process(
     prepare: Callable[[], None] | None = None,
     watch: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> Segment:
-    """Run the command to its end, or until ``watch``, which is called a few times per second, ends it."""
+    """Run the command to its end, or until ``watch``, which is called a hundred times per second, ends it."""
     segment = Segment(str(arguments[0]))
     before = server.requests
     start = time.perf_counter()
@@ -226,10 +227,13 @@ def run_process(
                 segment.add_sample(server.requests - before, measured)
                 times = measured.cpu_times()
                 segment.cpu_seconds = times.user + times.system
-            if watch is not None:
-                watch(process)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1 / SAMPLES_PER_SECOND)
+            next_sample = time.perf_counter() + 1 / SAMPLES_PER_SECOND
+            while process.poll() is None and time.perf_counter() < next_sample:
+                # Often, because a fast machine answers all requests of a short run within one sample.
+                if watch is not None:
+                    watch(process)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_SECONDS_BETWEEN_WATCHES)
     finally:
         process.kill()
         process.wait()

@@ -21,7 +21,7 @@ def setup_module() -> None:
 @pytest.fixture
 def client() -> Iterator[Any]:
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as connected,
     ):
         yield connected

@@ -20,10 +20,11 @@ def check(tmp_path, models):
 
     def check(family, words, **task):
         labels = sorted(words)
-        rows = [f"the customer swims {number},{labels[number % len(labels)]}" for number in range(8 * len(labels))]
-        write_lines(tmp_path / "texts.csv", ["text,label", *rows])
+        rows = [f"the customer swims {number},{labels[number % len(labels)]}" for number in range(16 * len(labels))]
+        write_lines(tmp_path / "texts.csv", ["text,label", *rows[: len(rows) // 2]])
+        write_lines(tmp_path / "tests.csv", ["text,label", *rows[len(rows) // 2 :]])
         description = {
-            "data": {"train": "texts.csv", "dev": "texts.csv"},
+            "data": {"train": "texts.csv", "dev": "tests.csv"},
             "fields": ["text"],
             "label": "label",
             "labels": labels,

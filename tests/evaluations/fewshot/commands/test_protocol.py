@@ -94,7 +94,7 @@ def test_eight_tasks_are_parted_to_fit(tmp_path):
     fill(tmp_path / "results", [run for name in names for run in sweep(GRID, f"superglue/{name}", splits={"k": 2})])
     lines = invoked("protocol", "--results", tmp_path / "results", env=TERMINAL).stdout.splitlines()
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
-    assert sum(line.startswith("test ") for line in plain) == 3, "the table in three parts"
+    assert sum(line.startswith("test   ") for line in plain) == 3, "the table in three parts"
     assert max(map(len, plain)) <= 80
     assert re.search(r"BoolQ +RTE +WiC", "\n".join(plain))
 
