@@ -98,7 +98,7 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
         for path, n_values in list_of_division.values():
             if path in n_values_of_list:
                 # Some items of this list differ in their names, and others with the same name differ in their options,
-                # so there are several divisions. The items themselves are counted.
+                # so the keys of this list divide the runs in several ways. In this case, count the items themselves.
                 items = {identity(_value_at(plan.config.unresolved, path)) for plan in members}
                 n_values = len(items)
             n_values_of_list[path] = n_values
