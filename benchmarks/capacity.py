@@ -136,7 +136,7 @@ def store_table(values: Mapping[str, float]) -> list[str]:
         microseconds = values[time_name]
         per_second = 1e6 / microseconds
         rows.append((name, f"{microseconds:.1f} µs", f"{per_second:,.0f}", f"{values[bytes_name]:.0f} bytes"))
-    return table(("", "CPU time", "per CPU second", "in the file"), rows)
+    return table(("", "CPU time of one", "how many per CPU second", "size of one in the file"), rows)
 
 
 def model_table(values: Mapping[str, float]) -> list[str]:
@@ -251,7 +251,10 @@ def statements() -> list[str]:
     of_smallest = 1000 * smallest * costs.per_request(smallest)
     return [
         f"about {round(1 / seconds, -2):,.0f} requests per second",
+        f"costs this process {1e6 * seconds:.0f} µs: {values['run_us']:.0f} µs for the work of lmassay",
         f"storing answers takes {100 * costs.storing / seconds:.0f} % of it",
+        f"The {values['answer_written_last']:,.0f} bytes were measured after {answers} answers",
+        f"`w` = {1e6 * costs.storing:.0f} µs, `a` = {1e6 * costs.around:.0f} µs and `d` = {1e3 * costs.batch:.1f} ms",
         f"{values['answer_written_first']:,.0f} bytes per answer at the beginning",
         f"{values['answer_written_last']:,.0f} after {answers} answers",
         f"from {values['answer_read_first']:,.0f} to {values['answer_read_last']:,.0f} bytes per answer",

@@ -457,7 +457,8 @@ def simulation_table(costs: Costs, seed: int) -> list[str]:
 def shards_table(costs: Costs, seed: int) -> list[str]:
     """Return the table of several processes that share the workers, each with its own results folder."""
     lines = [
-        "| processes | workers of each | answered by all | process busy | workers busy | days for 10^9 requests |",
+        "| processes | workers per process | requests per second in total | process busy | workers busy "
+        "| days for 10^9 requests |",
         "|---|---|---|---|---|---|",
     ]
     for processes in PROCESSES:

@@ -1,4 +1,4 @@
-"""Documented import paths of earlier versions, which keep working with a DeprecationWarning."""
+"""Documented import paths of earlier versions, which keep working with a deprecation warning (OldPluginWarning)."""
 
 from __future__ import annotations
 

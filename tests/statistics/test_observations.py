@@ -137,5 +137,5 @@ def test_a_run_without_outcomes_is_compared_by_noun_and_that_is_said():
     assert row.n == 10
     assert notes == [
         "new was made by an earlier version, which did not record tse by verb pair: "
-        "the interval of the difference in tse does not cover other verb pairs"
+        "the interval of the difference in tse holds only for these verb pairs, not for others"
     ]

@@ -63,7 +63,8 @@ class ListOptionsCommand(AbbreviatedCommand):
                 repeatable |= dict.fromkeys(parameter.opts, parameter)
         lists: dict[click.Parameter, list[str]] = {}
         others: list[str] = []
-        # The list that the following values belong to; None after an option that takes a single value.
+        # The list of the last repeatable option, which takes the values that follow. None at the beginning and after
+        # any other option, whose value is left to Click.
         current: list[str] | None = None
         for position, word in enumerate(args):
             if word == "--":
@@ -81,6 +82,7 @@ class ListOptionsCommand(AbbreviatedCommand):
                 current = None
                 others.append(word)
                 continue
+            # The next argument, if there is one. Here, only two hyphens mark an option.
             following = args[position + 1 : position + 2]
             if not equals and (not following or following[0].startswith("--")):
                 raise click.UsageError(f"Option '{name}' requires at least one argument.", ctx)

@@ -147,7 +147,7 @@ def interval_header(shown_headlines: Sequence[Headline]) -> str:
 
 
 def anchor(task: str) -> str:
-    """Return the id of a task's section on the page."""
+    """Return the HTML id of a task's section on the page, which tiles link to."""
     return "evaluation-" + re.sub(r"\W+", "-", task)
 
 
@@ -319,12 +319,15 @@ def _drawing(headline: Headline) -> Markup:
 
 
 def _axis_range(headline: Headline) -> tuple[float, float]:
-    """Return the range of the metric, or a range that contains the bounds (if any), the value and the interval."""
+    """Return the low and the high end of the axis: the bounds that the metric declares, if it has two.
+
+    Otherwise, the axis covers the value, the interval, and 0 to 1 (or the only bound).
+    """
     metric = headline.declared_metric
     if metric.range is not None:
         return metric.range
     result = headline.result
-    # An interval may reach beyond the usual bounds of the metric.
+    # A bound is None if the metric has no limit on that side.
     candidates = [result.value, result.low, result.high, *(metric.bounds or (0.0, 1.0))]
     values = [value for value in candidates if value is not None]
     low = min(values)
@@ -343,6 +346,8 @@ def gauge(
     reference: float | None = None,
 ) -> Chart:
     """Return a small chart of a value with its interval, and a dotted line at ``reference``, such as chance.
+
+    The lines in this example are the axis, three ticks, the interval and the reference:
 
     >>> gauge("accuracy 0.75", 0.75, (0.6, 0.85), reference=0.5).svg().count("<line")
     6

@@ -1,7 +1,7 @@
 """Creates the labels of the runs of a sweep: the label of the task or model, and the options that the sweep varies.
 
 A sweep over ``s_src: [chrf, bleu]`` gives ``charswap, s_src=chrf`` and ``charswap, s_src=bleu``. A label contains
-neither options that all runs share nor options that the label of the task already shows, such as the attack.
+neither options that all runs share nor options whose value the label of the task already shows, such as the attack.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
     summaries = []
     for numbers in _grouped(plans, _configuration_file):
         members = [plans[number] for number in numbers]
-        # The division of a key says which runs have the same value of it. Keys with the same division always change
-        # together: they belong to the items of one list. For example, ``model.name`` and ``model.prefix`` have the same
-        # division if each model of a list has its own prefix. Division → the path of this list, and its number of
-        # values.
+        # Each key divides the runs into groups with the same value. Keys that divide them in the same way always change
+        # together: they belong to the items of one list. For example, ``model.name`` and ``model.prefix`` divide the
+        # runs in the same way if each model of a list has its own prefix.
+        # The dict is from the first key of the path and the division, to the path of the list and its number of values.
         list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
         for path, values_of_run in _values_by_path(members).items():
             distinct_values: set[str] = set()
@@ -98,7 +98,7 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
         for path, n_values in list_of_division.values():
             if path in n_values_of_list:
                 # Some items of this list differ in their names, and others with the same name differ in their options,
-                # so there are several divisions. The items themselves are counted.
+                # so the keys of this list divide the runs in several ways. In this case, count the items themselves.
                 items = {identity(_value_at(plan.config.unresolved, path)) for plan in members}
                 n_values = len(items)
             n_values_of_list[path] = n_values
@@ -142,8 +142,8 @@ def _shared_beginning(first: KeyPath, second: KeyPath) -> KeyPath:
 def with_distinct_labels(plans: Sequence[Plan]) -> list[Plan]:
     """Return the runs of one command with labels that are all different, where possible.
 
-    To labels that several runs share, this adds what else distinguishes the runs, such as the folder of the
-    configuration.
+    If several runs have the same label, whatever else distinguishes them is added to it, such as the folder of their
+    configurations.
     """
     labelled = list(plans)
     for numbers in _grouped(plans, _labels_of_run):
@@ -162,7 +162,7 @@ def with_distinct_labels(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _grouped(plans: Sequence[Plan], key: Callable[[Plan], Hashable]) -> list[list[int]]:
-    """Return the numbers of the runs that have the same key."""
+    """Return lists of the positions in ``plans`` of runs with the same key."""
     groups: dict[Hashable, list[int]] = {}
     for number, plan in enumerate(plans):
         groups.setdefault(key(plan), []).append(number)
@@ -188,7 +188,8 @@ def _labels_of_run(plan: Plan) -> Hashable:
 def _labels(plans: Sequence[Plan], base_labels: Sequence[str], *, of_model: bool = False) -> list[str]:
     """Return the base labels, each followed by ``key=value`` for every varied key that the label does not show yet.
 
-    With ``of_model``, these are labels of models, and only keys of the model count; otherwise, only all other keys.
+    With ``of_model``, these are labels of models, and only keys of the model are shown. Otherwise, they are labels of
+    tasks, and all other keys are shown.
     """
     labels = []
     for plan, label, texts in zip(plans, base_labels, _varied_values(plans, base_labels, of_model), strict=True):
@@ -248,8 +249,8 @@ def _lacks_section(plan: Plan, path: KeyPath) -> bool:
 def _is_shown(key: VariedKey, base_labels: Sequence[str]) -> bool:
     """Return whether the base labels already show a key's values.
 
-    Each label must mention its value, and no label may stand for two values. A label need not mention the default: a
-    key that is left out counts as shown if the other values are.
+    The label of each run must mention the run's value, and runs with the same label must have the same value. A run
+    that leaves the key out, and so has the default, need not mention it.
     """
     value_of_label: dict[str, str] = {}
     for number, value in key.values.items():
@@ -324,7 +325,10 @@ def _value_at(configuration: Mapping[str, Any], path: KeyPath) -> Any:
 
 
 def _default(plan: Plan, path: KeyPath) -> Any:
-    """Return the value of an option that a configuration leaves out; ABSENT if it is unknown or not a plain value."""
+    """Return the default of an option that a configuration leaves out; ABSENT if it is unknown, empty or not plain.
+
+    Plain defaults are numbers, texts, paths, booleans and None.
+    """
     try:
         field = _declared_option(plan.config.unresolved, path, plan.config.base_dir)
     except LmassayError:

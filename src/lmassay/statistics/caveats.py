@@ -29,7 +29,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
         warnings += _coverage(base, other)
         warnings += _question_means(base, other)
         warnings += _not_paired_by_test(base, other)
-        warnings += _shared_labels(base, other)
+        warnings += _shared_outcomes(base, other)
         names = differing_settings([base.record, other.record])
         if names:
             warnings.append(
@@ -39,7 +39,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 
 
 def _coverage(base: Side, other: Side) -> list[str]:
-    """A warning if some examples (or labels by which runs are paired) are only in one of the runs."""
+    """A warning if some examples are only in one of the runs, or some labels of the group by which they are paired."""
     key = pairing_key(base, other)
     in_base = set(keys_of(base, key))
     in_other = set(keys_of(other, key))
@@ -47,13 +47,13 @@ def _coverage(base: Side, other: Side) -> list[str]:
     # Runs without a common example are an error, which is raised elsewhere.
     if not in_both or in_base == in_other:
         return []
-    units = "examples" if key is None else f"values of '{key}', by which they are paired,"
+    units = "examples" if key is None else f"values of '{key}', by which the runs are paired,"
     names = f"{base.record.id} ({len(in_base):,}) and {other.record.id} ({len(in_other):,})"
     return [f"of the {units} of {names}, {len(in_both):,} are in both; the others are left out"]
 
 
 def _question_means(base: Side, other: Side) -> list[str]:
-    """A note if the runs asked each question a different number of times, so that means of questions are compared."""
+    """A note if a run asked each question several times, so that the mean score of each question is compared."""
     if not base.averaged_samples and not other.averaged_samples:
         return []
     parts = []
@@ -88,12 +88,14 @@ def _not_paired_by_test(base: Side, other: Side) -> list[str]:
     return warnings
 
 
-def _shared_labels(base: Side, other: Side) -> list[str]:
-    """Notes on metrics whose examples have one outcome for each label (``Design.crossed``), such as each verb pair.
+def _shared_outcomes(base: Side, other: Side) -> list[str]:
+    """Notes on metrics whose examples have several outcomes (``Design.crossed``), such as one for each verb pair.
 
-    If both runs recorded the outcomes, only those with labels that both runs have are compared.
+    Each outcome is labelled, with its verb pair for example. If both runs recorded the outcomes, only outcomes whose
+    label occurs in both runs are compared.
     """
     warnings = []
+    # Metric → what the labels of its outcomes are, such as verb_pair.
     crossed = {**other.record.design.crossed, **base.record.design.crossed}
     for metric, name in crossed.items():
         base_units = labelled_units_of(base, metric, None)
@@ -103,17 +105,19 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
             if not units and side.table.has(metric):
                 warnings.append(
                     f"{side.record.id} was made by an earlier version, which did not record {metric} by "
-                    f"{name.replace('_', ' ')}: the interval of the difference in {metric} does not cover other {names}"
+                    f"{name.replace('_', ' ')}: the interval of the difference in {metric} "
+                    f"holds only for these {names}, not for others"
                 )
         if not base_units or not other_units:
             continue
-        labels_of_base = {label for _, label in base_units}
-        labels_of_other = {label for _, label in other_units}
-        if labels_of_base != labels_of_other:
-            shared = counted_labels(len(labels_of_base & labels_of_other), name)
+        outcome_labels_of_base = {label for _, label in base_units}
+        outcome_labels_of_other = {label for _, label in other_units}
+        if outcome_labels_of_base != outcome_labels_of_other:
+            shared = counted_labels(len(outcome_labels_of_base & outcome_labels_of_other), name)
             warnings.append(
                 f"{metric} is compared on {shared} that both runs have, of "
-                f"{len(labels_of_base):,} ({base.record.id}) and {len(labels_of_other):,} ({other.record.id})"
+                f"{len(outcome_labels_of_base):,} ({base.record.id}) and "
+                f"{len(outcome_labels_of_other):,} ({other.record.id})"
             )
     return warnings
 
@@ -128,18 +132,22 @@ def wrong_order(base: Side, other: Side) -> list[str]:
 
 
 def other_labels(base: Side, other: Side) -> list[str]:
-    """A warning if the labels of the runs differ, because of a different attack or prompt, for example."""
-    if _have_same_label(base, other):
+    """A warning if the two runs have different labels, because of a different attack or prompt, for example.
+
+    The label of a run describes it in tables; it has nothing to do with the labels of groups or outcomes.
+    """
+    if _have_same_run_label(base, other):
         return []
-    labels = f"{other.record.id} is '{other.record.label}' and {base.record.id} is '{base.record.label}'"
-    return [f"{labels}: a difference may come from that, not from the model"]
+    run_labels = f"{other.record.id} is '{other.record.label}' and {base.record.id} is '{base.record.label}'"
+    return [f"{run_labels}: a difference may come from that, not from the model"]
 
 
 def asked_differently(base: Side, other: Side) -> list[str]:
-    """A warning if the runs differ in how the question is asked and their labels do not show it.
+    """A warning if the runs differ in how the question is asked and the labels of the runs do not show it.
 
-    Two runs with the same label may still differ in the rate of the attack or in the prompt. Labels that differ show
-    one difference, such as the attack; a second one, such as the prompt, may remain hidden.
+    Two runs with the same label may still differ in the rate of the attack or in the prompt. If the labels differ, the
+    first difference, such as the attack, is assumed to be visible in them; there is a warning only if a further one,
+    such as the prompt, is hidden. It then lists all of them.
     """
     variation = variation_of(base.record)
     differing: list[str] = []
@@ -152,17 +160,19 @@ def asked_differently(base: Side, other: Side) -> list[str]:
             descriptions.append(f"{name} ({other_value} instead of {base_value})")
     if not differing:
         return []
-    # If the labels differ, they are assumed to show the first difference, so only the others need a warning.
-    is_hidden = any(name in variation.hidden for name in differing[1:])
-    if not _have_same_label(base, other) and not is_hidden:
+    further_is_hidden = any(name in variation.hidden for name in differing[1:])
+    if not _have_same_run_label(base, other) and not further_is_hidden:
         return []
     difference = f"{other.record.id} differs from {base.record.id} in {' and '.join(descriptions)}"
     return [f"{difference}: a difference may come from that, not from the model"]
 
 
-def _have_same_label(base: Side, other: Side) -> bool:
-    """True if the runs have the same label or the same identity, such as the attack with its options."""
-    # Compare labels without the options that a sweep varies: outside a sweep, the same run has a shorter label.
+def _have_same_run_label(base: Side, other: Side) -> bool:
+    """True if the runs have the same label, or are equal in the part ``Variation.identity`` of their signatures.
+
+    For runs of ``robustness``, this part is the attack with its options.
+    """
+    # Compare base labels, which lack the options that a sweep varies: outside a sweep, the same run has only this one.
     if base.record.base_label == other.record.base_label:
         return True
     identity = variation_of(base.record).identity
@@ -175,7 +185,8 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
     warnings = []
     for side in (base, *others):
         if side.averaged_samples:
-            # Here, each of its questions has the same weight, but in its results, each scored sample has.
+            # A comparison gives each question the same weight, the results of the run give it to each scored sample.
+            # So the two means may differ, which is no reason for a warning.
             continue
         combined = side.record.design.combinations
         for row in rows:

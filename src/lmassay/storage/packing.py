@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Quoted, because numpy is imported only where numbers are packed.
+# Quoted, because importing numpy is slow, so it is imported only by the functions that need it.
 Column: TypeAlias = "Sequence[Any] | NDArray[np.float64]"
 """The values of one column, one for each example."""
 _Kind = Literal["floats", "texts", "labels", "json"]
-# The length of the header is written with a fixed number of digits, so that a reader knows where the header begins.
+# The length of the header is written with a fixed number of digits, so that `unpack` knows where the header begins.
 _HEADER_DIGITS = 8
 # The number of bytes of a text's length, or of a label's number.
 _NUMBER_SIZE = 4
 
 
 class PackedTexts(Sequence[str]):
-    """A column of texts that is decoded only when it is needed: statistics rarely use ids."""
+    """A column of texts that is decoded when the first of them is read: statistics rarely read the ids of examples."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed
@@ -128,6 +128,7 @@ def _packed(kind: _Kind, column: Column) -> bytes:
     if kind == "json":
         return compact(list(column)).encode("utf-8")
     if kind == "labels":
+        # The number of a label is its position in the list of distinct labels.
         number_of_label: dict[str, int] = {}
         numbers = [number_of_label.setdefault(label, len(number_of_label)) for label in column]
         return _with_numbers(numbers, compact(list(number_of_label)).encode("utf-8"))

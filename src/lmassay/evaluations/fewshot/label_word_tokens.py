@@ -1,6 +1,6 @@
 """How a tokenizer splits the label words of a pattern, and whether they distinguish the labels.
 
-This needs only the tokenizer, so that ``lmassay check`` finds words that cannot work before anything is trained.
+This needs only the tokenizer, so ``lmassay check`` can report unsuitable words before anything is trained.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class LabelWordTokens:
     def check(self, *, reads_left_to_right: bool) -> None:
         """Raise an UnsuitableModel if a word is not in the vocabulary, or if two labels have the same tokens.
 
-        If the model ``reads_left_to_right``, the word of a label must not begin with the word of another label either.
+        If the model ``reads_left_to_right``, the tokens of a label's word must not begin with those of another label's
+        word either. This is only checked for labels with a single word.
         """
         self._require_known_words()
         label_of_tokens: dict[tuple[tuple[int, ...], ...], str] = {}

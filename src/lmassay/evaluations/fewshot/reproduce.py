@@ -244,7 +244,8 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
         for steps in _as_list(options["max_steps"]):
             updates += [steps] * _combinations(options, without="max_steps")
         # With an evaluation ratio of 0.02 the dev set is evaluated after every 2 % of the training, hence 1 / ratio
-        # times. It is evaluated once more with the chosen weights.
+        # times. Only the smallest ratio counts: the larger ones are multiples of it, so they need no further
+        # evaluations. The dev set is evaluated once more with the chosen weights.
         evaluations = 1 + 1 / min(_as_list(options["eval_ratios"]))
         for steps in updates:
             labelled = steps * _BATCH * definition.tokens
@@ -256,9 +257,10 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
 
 
 def _combinations(options: Mapping[str, Any], without: str) -> int:
-    """How many trainings the lists among the options lead to; the option ``without`` is left out.
+    """The number of combinations of the options that are lists; each combination is one training.
 
-    Lists of evaluation ratios do not count, because one training serves all of them.
+    The option ``without`` is not counted, because the caller goes through its values itself. Lists of evaluation ratios
+    are not counted either, because one training serves all of them.
     """
     number = 1
     for name, value in options.items():

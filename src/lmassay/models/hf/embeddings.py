@@ -40,13 +40,13 @@ class TokenEmbedder:
         self._tokenizer = read_tokenizer(folder, trust_remote_code=False)
         try:
             with quiet_loading():
-                # The library would list the parts of the language-model head, which an encoder does not need.
+                # Otherwise, transformers would list the unused weights of the language-model head: an encoder has none.
                 self._model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
         except Exception as error:
             # Anything can be wrong with the files of a model.
             raise DataError(folder_problem(folder, error)) from error
         self._model.eval().to(choose_device(device))
-        # The model's limit is considered as well, because some tokenizers do not state how many positions it has.
+        # Some tokenizers do not state how many positions the model has, so window_of considers both.
         self._window = window_of(self._model, self._tokenizer)
         if self._tokenizer.pad_token_id is None:
             # Padding is masked, so any token will do.
@@ -57,7 +57,7 @@ class TokenEmbedder:
         self.layer = layer if layer is not None else layers
 
     def embed(self, texts: Sequence[str], batch_size: int) -> list[EmbeddedText]:
-        """Embed texts in the order given. Texts beyond the model's window are cut, as in BERTScore's own program."""
+        """Embed texts; the result has their order. Tokens beyond the model's window are cut off, as BERTScore does."""
         embedded: dict[int, EmbeddedText] = {}
         # Texts of similar length share a batch, so that there is little padding. Texts of equal length are sorted, so
         # that the batches do not depend on the order in which texts are given.

@@ -52,6 +52,7 @@ TEMPLATE_MISTAKES = {
     "the {Noun} {Verb agrees Verb, contrast number}": r"refers to itself",
     "the {Noun} {Verb agrees, contrast number}": r"'agrees' must be followed by the name of a slot",
     "the {Noun {Verb agrees Noun, contrast number}": r"a '\{' without its partner",
+    "the {Noun} that|which {Verb agrees Noun, contrast number}": r"a '\|' may only be inside braces: \{a\|b\}",
     "the {Noun} (that {Guest}) {Verb agrees Noun, contrast number}": r"neither may be inside the other",
     "the {Noun head} {Guest head} {Verb agrees Noun, contrast number}": r"both marked head",
     "the {Noun} {a|a} {Verb agrees Noun, contrast number}": r"the same words twice",
@@ -70,7 +71,7 @@ TEMPLATE_MISTAKES = {
     r"the {Noun} \n {Verb agrees Noun, contrast number}": r"a '\\' may only precede one of .*got '\\n'",
     "the {Noun} {Verb agrees Noun, contrast number} \\": r"a '\\' may only precede",
     r"the {Noun\|Guest} {Verb pl, contrast number}": r"the slot \{Noun\|Guest\} has a '\\'",
-    "the {Noun} :) {Verb agrees Noun, contrast number}": r"for the sign itself write '\\\)'",
+    "the {Noun} :) {Verb agrees Noun, contrast number}": r"for the sign itself, write '\\\)'",
 }
 
 

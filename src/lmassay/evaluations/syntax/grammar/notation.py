@@ -3,15 +3,17 @@ r"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subjec
 | in a template | stands for |
 |---|---|
 | ``{Noun}``, ``{subject:Noun}`` | a word of the category Noun; the slot is called Noun, or subject |
-| ``{Noun pl}`` | with this value of a feature |
-| ``agrees subject`` | has the value of the slot ``subject`` in every feature that both have, or ``in number`` only |
-| ``unlike subject in number`` | has a different value than ``subject`` |
+| ``{Noun pl}`` | a word of the category Noun whose number (or another feature) has the value ``pl`` |
+| ``agrees subject`` | has the same values as the slot ``subject``, in every feature that both have |
+| ``agrees subject in number`` | has the same number as the slot ``subject`` |
+| ``unlike subject in number`` | has the other number; the feature must have exactly two values |
 | ``not subject`` | a different word than the one in ``subject`` |
 | ``contrast number`` | the bad sentence has another value here; exactly one slot of a template has a contrast |
-| ``head`` | the word by which pairs are clustered, if it is not the one that the contrast agrees with |
-| ``attractor`` | a word that may distract from the one the contrast agrees with |
+| ``head`` | the word by which pairs are clustered; without it, the word that the contrasted slot agrees with |
+| ``attractor`` | a word that could be mistaken for the one that the contrasted slot agrees with |
 | ``bystander`` | a word that has the contrasted feature but does not distract |
-| ``{next to|behind}``, ``{place:next to|behind}`` | one of these words; with a name, it is written into the row |
+| ``{next to|behind}`` | one of these texts |
+| ``{place:next to|behind}`` | one of these texts; each row of the data records which one, in the field ``place`` |
 | ``(that)`` | words that may be left out |
 | ``\(``, ``\|`` … | the character itself |
 """
@@ -63,7 +65,7 @@ class ParsedSlot:
 
 @dataclass(frozen=True, slots=True)
 class ParsedChoice:
-    """One of several words; it is ``recorded`` in the rows if it has a name."""
+    """A choice between several texts; if it has a name (``recorded``), the rows record which text was chosen."""
 
     name: str
     texts: tuple[str, ...]
@@ -79,7 +81,7 @@ class ParsedTemplate:
 
 
 def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
-    """Parse a template; ``values`` are the known values of features."""
+    """Parse a template; ``values`` is a dict from every value of a feature, such as ``pl``, to its feature."""
     text = re.sub(r"\\(.?)", _hide_escaped, text, flags=re.DOTALL)
     literals: list[str] = []
     slots: list[ParsedSlot | ParsedChoice] = []
@@ -136,9 +138,7 @@ def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoic
 def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
     """Parse what is inside the braces of a slot."""
     if _unhide(inside) != inside:
-        raise GrammarMistake(
-            f"the slot {{{_unhide(inside)}}} has a '\\'; it may only be used in words that are written as they are"
-        )
+        raise GrammarMistake(f"the slot {{{_unhide(inside)}}} has a '\\'; it may only be used in literal words")
     # Commas are optional: they help readers, but every keyword says where a condition begins.
     opening, *words = inside.replace(",", " ").split() or [""]
     name, colon, category = opening.partition(":")
@@ -185,6 +185,7 @@ def _operand(keyword: str, words: list[str], expected: str) -> str:
 
 
 def _checked_name(name: str) -> str:
+    """Return the name of a slot, a choice or a category without spaces around it, if it may be a name."""
     name = _unhide(name.strip())
     if not _NAME.fullmatch(name) or name in KEYWORDS or name == "in":
         raise GrammarMistake(f"'{name}' cannot be the name of a slot; write {{Category}} or {{name:Category …}}")
@@ -192,17 +193,24 @@ def _checked_name(name: str) -> str:
 
 
 def _check_literals(literals: list[str]) -> None:
+    """Raise a GrammarMistake if the text between the slots has a sign of the notation."""
     for literal in literals:
         stray = re.search(r"[{}()|]", literal)
-        if stray:
-            raise GrammarMistake(
-                f"there is a '{stray[0]}' without its partner near '{_unhide(literal.strip())}'; "
-                f"slots are {{…}} and optional words (…); neither may be inside the other; "
-                f"for the sign itself write '\\{stray[0]}'"
-            )
+        if not stray:
+            continue
+        place = f"near '{_unhide(literal.strip())}'"
+        for_itself = f"for the sign itself, write '\\{stray[0]}'"
+        if stray[0] == "|":
+            raise GrammarMistake(f"a '|' may only be inside braces: {{a|b}}; there is one {place}; {for_itself}")
+        raise GrammarMistake(
+            f"there is a '{stray[0]}' without its partner {place}; "
+            f"slots are {{…}} and optional words (…); neither may be inside the other; {for_itself}"
+        )
 
 
 def _check_names(names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise GrammarMistake(f"two slots are called '{name}'; name one of them, e.g. {{second:{name} …}}")
+            raise GrammarMistake(
+                f"two slots are called '{name}'; give one of them another name, e.g. {{second:{name} …}}"
+            )
