@@ -60,6 +60,13 @@ def test_rows_and_columns_are_the_values_of_keys(two_by_two):
     assert texts(made) == [["large", "*0.950*", "0.950†"], ["small", "0.250", "0.925†"]]
 
 
+def test_runs_that_differ_in_two_keys_show_both_and_are_not_tested_against_each_other(two_by_two):
+    with Store(two_by_two) as store:
+        runs = [record for record in store.runs() if record.id in ("a", "d")]
+        made = run_table(store, runs, TableLayout(metrics=["accuracy"]))
+    assert texts(made) == [["large, swap", "0.950"], ["small, drop", "0.925"]]
+
+
 def test_a_name_with_spaces_is_a_row_without_quotes(tmp_path):
     add_run(tmp_path, "a", GOOD, attack={"name": "typing errors", "file": "a.txt"})
     add_run(tmp_path, "b", BAD, attack={"name": "", "file": "b.txt"})

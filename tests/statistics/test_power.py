@@ -111,3 +111,11 @@ def test_unrelated_models_that_differ_by_the_stated_difference_are_distinguished
 
 def test_a_result_without_an_interval_states_no_difference():
     assert distinguishable(Result("accuracy", "overall", 0.5, None, None, 10), 0.95) is None
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9, 0.95, 0.99, 1.0, 1.1, 1.3, 2.0, 5.0])
+def test_without_bounds_some_drop_is_always_detected_and_it_grows_with_the_threshold(threshold):
+    spread = Spread(rows=80, changed=0.3, size=0.99, effect=2.0, degrees=9)
+    drop = detectable(spread, threshold, 0.05, has_bounds=False)
+    larger = detectable(spread, threshold + 0.2, 0.05, has_bounds=False)
+    assert threshold < drop < larger

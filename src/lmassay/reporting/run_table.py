@@ -221,9 +221,10 @@ def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis
     if len(remaining) == 1 and len(layout.metrics) == 1 and row_key != METRIC:
         return rows, axis_by(remaining[0], records, "--columns")
     if not layout.rows:
-        # The metrics are the columns, so every run needs a row.
-        for key in remaining:
-            if not _is_determined(axis_by(key, records, "--rows"), rows):
+        # The metrics are the columns, so every run needs a row, which names everything that distinguishes the runs: a
+        # reader must not take the effect of another attack for that of another model.
+        for key in keys:
+            if key != row_key:
                 rows = axis_by(f"{rows.key},{key}", records, "--rows")
     return rows, axis_by(METRIC, records, "--columns")
 

@@ -22,6 +22,7 @@ from lmassay.errors import (
     BudgetReached,
     ConfigError,
     DataError,
+    LmassayError,
     ModelError,
     PluginError,
     StoreError,
@@ -230,8 +231,9 @@ def resume_condition(error: BaseException) -> str:
     """Return what must happen before a run that ended with this error is resumed; empty if nothing."""
     if isinstance(error, KeyboardInterrupt):
         return ""
-    if isinstance(error, PluginError):
-        # Scores of the old and the new code would not match, so a run cannot be resumed with changed code.
+    if isinstance(error, PluginError) or not isinstance(error, LmassayError | OSError):
+        # Any other exception comes from a plug-in, or is a bug of lmassay. Scores of the old and the new code would not
+        # match, so a run cannot be resumed with changed code.
         return "if you correct the plug-in, start a new run, which reuses the answers; if its code stays the same, "
     if isinstance(error, BudgetNotEnforceable):
         # A run keeps its budget when it is resumed.

@@ -376,12 +376,12 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     # The threshold is not None here, because ``_check`` handles questions without a threshold. ``or`` is for mypy.
     threshold = question.threshold or 0.0
     spread = question.spread()
+    worst = _worst(question)
     drop = None
     if spread is not None:
-        drop = detectable(spread, abs(threshold), level.per_test)
+        drop = detectable(spread, abs(threshold), level.per_test, has_bounds=worst is not None)
     if is_significant:
         return replace(check, state="fail", detectable=drop)
-    worst = _worst(question)
     if worst is not None and not _is_beyond(condition, worst.value, threshold):
         why = f"{check.why}; from {row.base_mean:.4f} it cannot {condition.verb} that far"
         return replace(check, why=why)

@@ -33,6 +33,8 @@ POWER = 0.8
 # No benchmark has more examples, so a larger result would not be useful.
 _MAX_ROWS = 100_000_000
 _MIN_ROWS = 2
+# How often the size of a drop without bounds is doubled in search of one that is detected.
+_MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +147,28 @@ def distinguishable(result: Result, confidence: float, power: float = POWER) -> 
     return math.sqrt(2) * half_width * (critical + normal_quantile(power)) / critical
 
 
-def detectable(spread: Spread, threshold: float, alpha: float, power: float = POWER) -> float | None:
+def detectable(
+    spread: Spread, threshold: float, alpha: float, power: float = POWER, *, has_bounds: bool = True
+) -> float | None:
     """The smallest drop that a ``fail if`` gate with this threshold detects with this power.
 
-    None if no drop is detected so often, however large.
+    None if no drop is detected so often, however large. ``has_bounds`` says whether scores cannot fall by more than the
+    size of a change, like those of 0 or 1. Without bounds, all scores may fall by any amount.
     """
     # The drop if every score fell by ``size``, the amount by which scores change.
     largest = spread.size
-    if spread.changed >= 1 or threshold >= largest:
+    if spread.changed >= 1 or threshold >= largest or not has_bounds:
         largest = threshold + spread.size
-    if spread.shortfall(largest, threshold, alpha, power) > 0:
-        return None
 
     def is_found(drop: float) -> bool:
         return spread.shortfall(drop, threshold, alpha, power) <= 0
 
+    for _ in range(0 if has_bounds else _MAX_DOUBLINGS):
+        if is_found(largest):
+            break
+        largest = threshold + 2 * (largest - threshold)
+    if not is_found(largest):
+        return None
     return _smallest_drop(is_found, threshold, largest)
 
 

@@ -255,7 +255,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     # With several patterns, "no examples shown" alone would not say which run is meant.
     patterns = {options.get("pattern") for name, options in map(_method_of, records) if name == "icl"}
     name_pattern = len(patterns) > 1
-    learned_from = _described(record, name_pattern=name_pattern)
+    learned_from = _described(store, record, name_pattern=name_pattern)
     scope = [learned_from, _splits_text(store, record, result)]
     tests = tests_of(store, record)
     if tests:
@@ -263,7 +263,9 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     baselines = [other for other in records if not _learns(other)]
     details = []
     for other in baselines:
-        details.append(f"{_described(other, name_pattern=name_pattern)}: {value_with_interval(other.result(metric))}")
+        details.append(
+            f"{_described(store, other, name_pattern=name_pattern)}: {value_with_interval(other.result(metric))}"
+        )
     baseline = _baseline(record, baselines)
     gain = None
     if baseline is not None:
@@ -375,11 +377,11 @@ def _learns(record: RunRecord) -> bool:
     return _method_of(record)[0] not in _BASELINES and not _shows_none(record)
 
 
-def _described(record: RunRecord, *, name_pattern: bool = False) -> str:
+def _described(store: Store, record: RunRecord, *, name_pattern: bool = False) -> str:
     """What a run learned from, such as "8 examples shown"; ``name_pattern`` adds the pattern of the prompt."""
     name, options = _method_of(record)
     if name == "icl":
-        shots = options.get("shots", _DEFAULT_SHOTS)
+        shots = _examples_shown(store, record, options.get("shots", _DEFAULT_SHOTS))
         shown = f"{counted(shots, 'example')} shown" if shots else "no examples shown"
         return f"{shown} with pattern {options['pattern']}" if name_pattern and "pattern" in options else shown
     if name == "majority":
@@ -387,6 +389,12 @@ def _described(record: RunRecord, *, name_pattern: bool = False) -> str:
     if name == "random":
         return "random labels"
     return name
+
+
+def _examples_shown(store: Store, record: RunRecord, shots: int) -> int:
+    """How many examples a prompt shows: as many as the option says, or all of a split that has fewer."""
+    sizes = [row.score.details.get("n_train") for row in store.rows(record.id) if row.score is not None]
+    return min([shots, *(size for size in sizes if isinstance(size, int))])
 
 
 def _method_of(record: RunRecord) -> tuple[str, dict[str, Any]]:

@@ -323,7 +323,7 @@ class FewShot(Task):
         """
         method_notes: list[str] = []
         if isinstance(self._method, PromptMethod):
-            method_notes = list(self._method.notes())
+            method_notes = [*self._method.notes(), *self._note_on_shots(self._method)]
         if self._is_model_informed:
             return method_notes
         # In WSC, a method that fills a mask (a cloze) learns from right referents only, so it is intended that wrong
@@ -354,6 +354,16 @@ class FewShot(Task):
                 )
         prefix = f"{self._task.name}, {strategy_name(self._split_options.strategy)}"
         return [*method_notes, *(f"{prefix}: {warning}" for warning in warnings)]
+
+    def _note_on_shots(self, method: PromptMethod) -> list[str]:
+        """A note if a prompt cannot have as many examples as the method may show, because a split has fewer."""
+        fewest = min((len(split.train) for split in self._splits), default=0)
+        if method.shots <= fewest:
+            return []
+        return [
+            f"{self._task.name}: shots is {method.shots}, but a split has only {counted(fewest, 'training example')}, "
+            "so a prompt shows no more than these"
+        ]
 
     def facts(self) -> list[str]:
         """How the label words of each pattern are tokenized, one text per pattern."""

@@ -156,7 +156,7 @@ class _Process:
     """One running Java process."""
 
     def __init__(self, launch: Launch) -> None:
-        # The number of pairs of the current block whose statistics have arrived; error messages need it.
+        # The index, in the current block, of the pair whose statistics come next; error messages need it.
         self.pairs_done = 0
         # The last lines that were not scores.
         self.messages: deque[str] = deque(maxlen=40)
@@ -183,6 +183,7 @@ class _Process:
 
     def scores(self, pairs: Sequence[Pair]) -> list[float]:
         """The scores of a block of pairs."""
+        self.pairs_done = 0
         self._write(f"SCORE ||| {one_line(ref)} ||| {one_line(hyp)}" for hyp, ref in pairs)
         statistics: list[str] = []
         for number in range(len(pairs)):
