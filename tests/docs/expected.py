@@ -62,7 +62,9 @@ def _readme_shows_this_card(reader: Reader) -> None:
     value, low, high, n = re.search(
         r"right answers that turn wrong: ([\d.]+) \[([\d.]+), ([\d.]+)\] of (\d+)", card
     ).groups()
-    stated = re.search(r"([\d.]+) \[([\d.]+), ([\d.]+)\] of the (\d+) attacks on inputs", readme).groups()
+    stated = re.search(
+        r"([\d.]+) \[([\d.]+), ([\d.]+)\] of the (\d+) attacks on inputs", " ".join(readme.split())
+    ).groups()
     assert stated == (f"{float(value):.2f}", f"{float(low):.2f}", f"{float(high):.2f}", n)
 
 

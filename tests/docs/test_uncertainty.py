@@ -233,7 +233,7 @@ def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
         assert raised_by == ("–" if rule["raised"] == "0" else rule["raised_by"])
         assert narrowed == rule["narrowed"]
     first = rules["the rule of lmassay"]
-    assert f"{int(first['errors']):,} additional wrong answers" in STUDY_IN_ONE_LINE
+    assert f"{int(first['errors']):,} cases in which one more answer is made wrong" in STUDY_IN_ONE_LINE
     assert f"{first['settings']} published settings with six or more effective clusters" in STUDY_IN_ONE_LINE
 
 

@@ -89,7 +89,7 @@ def models_without_budget(plans: Sequence[Plan]) -> str:
 def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
     """Return what a run costs at most; None if its model is not metered, so that it costs nothing.
 
-    ``max_requests`` is the largest number of requests that the run may send.
+    ``max_requests`` is the largest number of calls to the server. The estimate is scaled up from the first examples.
     """
     model = plan.model
     if model is None or not model.metered or not plan.task.needs:
@@ -104,9 +104,9 @@ def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
         return CostEstimate(max_requests, unknown=f"the requests cannot be built ({error})")
     if sampled is None:
         return CostEstimate(max_requests, unknown="the length of the requests is not known before the run")
-    requests, tokens_in, tokens_out = sampled
-    # From the examples that were read to all examples.
-    factor = max_requests / requests
+    calls, tokens_in, tokens_out = sampled
+    # Scale up from the examples that were read to all examples.
+    factor = max_requests / calls
     total_in = round(tokens_in * factor)
     total_out = round(tokens_out * factor)
     if model.prices is None:
@@ -116,12 +116,13 @@ def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
 
 
 def _sampled_tokens(plan: Plan) -> tuple[int, int, int] | None:
-    """Count the requests of the first examples, and the input and output tokens that they use at most.
+    """Count the calls to a server for the first examples, and the input and output tokens that they use at most.
 
     Returns None if there are no requests, or if a request has no known length.
     """
+    assert plan.model is not None
     limit = _SAMPLED_EXAMPLES if plan.config.limit is None else min(plan.config.limit, _SAMPLED_EXAMPLES)
-    requests = 0
+    calls = 0
     tokens_in = 0
     tokens_out = 0
     for example in islice(plan.task.examples(), limit):
@@ -129,12 +130,15 @@ def _sampled_tokens(plan: Plan) -> tuple[int, int, int] | None:
             tokens = _max_tokens(request)
             if tokens is None:
                 return None
-            requests += 1
-            tokens_in += tokens[0]
-            tokens_out += tokens[1]
-    if not requests:
+            calls_of_request = plan.model.max_calls(request)
+            # The tokens of a Slot are already those of all its candidates.
+            repetitions = 1 if isinstance(request, Slot) else calls_of_request
+            calls += calls_of_request
+            tokens_in += tokens[0] * repetitions
+            tokens_out += tokens[1] * repetitions
+    if not calls:
         return None
-    return requests, tokens_in, tokens_out
+    return calls, tokens_in, tokens_out
 
 
 def _max_tokens(request: Request) -> tuple[int, int] | None:
@@ -144,7 +148,7 @@ def _max_tokens(request: Request) -> tuple[int, int] | None:
         return _prompt_tokens(text), request.max_tokens
     if isinstance(request, LogProbs):
         text = request.context + request.continuation + "".join(role + content for role, content in request.messages)
-        # A server that scores a prompt generates at least one token.
+        # A server that scores a prompt must generate one token.
         return _prompt_tokens(text), 1
     if isinstance(request, Slot):
         # At most one request for each candidate.

@@ -231,15 +231,21 @@ def resume_condition(error: BaseException) -> str:
     """Return what must happen before a run that ended with this error is resumed; empty if nothing."""
     if isinstance(error, KeyboardInterrupt):
         return ""
-    if isinstance(error, PluginError) or not isinstance(error, LmassayError | OSError):
-        # Any other exception comes from a plug-in, or is a bug of lmassay. Scores of the old and the new code would not
-        # match, so a run cannot be resumed with changed code.
+    if isinstance(error, PluginError) or _is_unexpected(error):
+        # Scores of the old and the new code would not match, so a run cannot be resumed with changed code.
         return "if you correct the plug-in, start a new run, which reuses the answers; if its code stays the same, "
     if isinstance(error, BudgetNotEnforceable):
         # A run keeps its budget when it is resumed.
         return "if the server reports tokens now, "
     # Resuming without a fix would only repeat the same error.
     return "when this is fixed, "
+
+
+def _is_unexpected(error: BaseException) -> bool:
+    """Return whether an exception probably comes from the code of a plug-in; a lack of memory, for one, does not."""
+    if not isinstance(error, Exception) or isinstance(error, LmassayError | OSError | MemoryError):
+        return False
+    return "out of memory" not in str(error)
 
 
 def recompute(record: RunRecord, store: Store) -> None:

@@ -178,7 +178,12 @@ def run_trainings(
     try:
         while waiting or len(running):
             yield from _submit_ready_jobs(waiting, running, responses)
+            refusal = ""
             for finished in running.wait():
+                if _is_refused(finished):
+                    # The other trainings that have ended are handled first, so that their outcomes are stored.
+                    refusal = str(finished.result["error"])
+                    continue
                 job = finished.job
                 response = _response(finished)
                 # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for
@@ -186,13 +191,15 @@ def run_trainings(
                 is_needed = job.key in needed_later or not response.usable
                 responses[job.key] = response if is_needed else _DROPPED_OUTCOME
                 failed_at_once: list[tuple[str, Response]] = []
-                if not executor.in_process:
+                if not executor.in_process and not refusal:
                     # During the yield below, the caller stores the outcome. The next jobs are submitted before it, so
                     # that no worker is idle meanwhile. An in-process executor would run the whole next training here,
                     # before this outcome is stored.
                     failed_at_once = list(_submit_ready_jobs(waiting, running, responses))
                 yield job.key, response
                 yield from failed_at_once
+            if refusal:
+                raise ClusterError(refusal)
     finally:
         running.cancel()
 
@@ -222,14 +229,16 @@ def _first_failure(keys: Sequence[str], responses: Mapping[str, Response]) -> Re
     return None
 
 
+def _is_refused(finished: FinishedJob[TrainingJob]) -> bool:
+    return not finished.gave_up and _REFUSED in finished.result
+
+
 def _response(finished: FinishedJob[TrainingJob]) -> Response:
     """Return the response to a finished training job; the response may be an error."""
     if finished.gave_up:
         return Response(
             error=f"the process that ran this training died {MAX_WORKER_DEATHS} times; was it out of memory?"
         )
-    if _REFUSED in finished.result:
-        raise ClusterError(str(finished.result["error"]))
     response = response_from_dict(finished.result)
     if response.usable and finished.job.lacks_kept_model:
         return Response(

@@ -10,7 +10,7 @@ from typing import Any
 
 import lmassay
 from lmassay.contracts import Model
-from lmassay.errors import ClusterError, PluginError
+from lmassay.errors import ClusterError
 from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.options import Spec, build, record_inputs, split_spec
 from lmassay.plugins.registry import current_registry
@@ -64,7 +64,7 @@ def model_of(description: Mapping[str, Any]) -> Any:
     current_registry().get("model", name, base_dir)
     source = current_registry().source_of(name, base_dir)
     if source != description["source"]:
-        raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
+        raise ClusterError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
     key = canonical(dict(description))
     if _kept.key != key:
         forget_model()

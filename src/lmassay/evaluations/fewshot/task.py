@@ -323,9 +323,11 @@ class FewShot(Task):
         """
         method_notes: list[str] = []
         if isinstance(self._method, PromptMethod):
-            method_notes = [*self._method.notes(), *self._note_on_shots(self._method)]
+            method_notes = list(self._method.notes())
         if self._is_model_informed:
             return method_notes
+        if isinstance(self._method, PromptMethod):
+            method_notes += self._note_on_shots(self._method)
         # In WSC, a method that fills a mask (a cloze) learns from right referents only, so it is intended that wrong
         # ones are missing in train.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")

@@ -216,8 +216,17 @@ def reads_types(config: Any) -> bool:
     return getattr(config, "type_vocab_size", 0) > 1 and config.model_type != "albert"
 
 
-def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None, *, reference: bool = False) -> Network:
+def open_network(
+    model: Any,
+    head: HeadKind = "lm",
+    n_labels: int | None = None,
+    *,
+    reference: bool = False,
+    check_head: bool = True,
+) -> Network:
     """Load the weights of an lmassay model as a network that can be trained.
+
+    ``check_head=False`` is for callers that need only hidden states.
 
     Parts that the files lack (a classification head) are initialized from torch's current random state. ``reference``
     reproduces the numbers of the library versions that FewNLU used.
@@ -246,7 +255,7 @@ def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None,
         new_parameters=new_parameters,
         reference=reference,
     )
-    if head == "lm":
+    if head == "lm" and check_head:
         network.check_head()
     return network
 
@@ -273,6 +282,10 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
             if config.model_type == deberta.FAMILY:
                 # The head of the published weights is not the one that transformers creates by default.
                 config.legacy = not _has_weights(model.folder, "lm_predictions.lm_head.bias")
+            if config.model_type == "rwkv":
+                # RWKV divides its weights in evaluation mode, against overflows in half precision. A model that is
+                # saved in this state would be wrong.
+                config.rescale_every = 0
             if head == "classifier":
                 config.num_labels = n_labels
                 if config.pad_token_id is None:
@@ -572,7 +585,7 @@ def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> 
     """One row per example: the mean of the last hidden states over the tokens of its text."""
     if model is None or "train" not in getattr(model, "can", ()):
         raise ConfigError("task.splits.strategy: model_informed splits need a local Hugging Face model; give one")
-    net = open_network(model)
+    net = open_network(model, check_head=False)
     items = []
     for example in examples:
         text = f"{example.text_a} {example.text_b or ''}".strip()

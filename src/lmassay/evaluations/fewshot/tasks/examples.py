@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmassay.types import canonical
-
 
 @dataclass(slots=True)
 class InputExample:
@@ -28,10 +26,11 @@ class InputExample:
 
 # The fields of ``meta`` that are part of the input, in users' tasks and in SuperGLUE. The others are ids, groups and
 # solutions.
-_INPUT_FIELDS = ("fields", "word", "choice1", "choice2", "question", "answer", "span1_text", "span2_text", "candidates")
+_INPUT_FIELDS = ("fields", "word", "choice1", "choice2", "question", "answer", "span1_text", "span2_text")
 
 
 def input_key(example: InputExample) -> str:
     """Return a text that two examples share if a classifier would read the same in both."""
     further = {name: example.meta[name] for name in _INPUT_FIELDS if name in example.meta}
-    return canonical([example.text_a, example.text_b, further])
+    # Not as JSON: the fields of users' own classes may be of any type.
+    return repr((example.text_a, example.text_b, further))

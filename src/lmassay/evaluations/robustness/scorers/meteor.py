@@ -1,7 +1,8 @@
-"""METEOR 1.5 (Denkowski & Lavie 2014), computed by its own Java program, which is started once per language.
+"""METEOR 1.5 (Denkowski & Lavie 2014), computed by its own Java program.
 
 The jar needs about ten seconds to load its paraphrase table, and less than a millisecond to score a line. So all METEOR
-objects of this Python process use the same Java process, through the jar's ``-stdio`` mode:
+objects of this Python process with the same jar, command and language share one Java process, through its ``-stdio``
+mode:
 
     we write    SCORE ||| reference ||| hypothesis
     it writes   23 numbers, the sufficient statistics
@@ -120,8 +121,9 @@ def one_line(text: str) -> str:
         text = text.replace("|||", "| | |")
     # A lone surrogate cannot be encoded as UTF-8. U+FFFD is what Java reads in its place.
     text = SURROGATE.sub("\ufffd", text)
-    # -stdio trims all characters up to U+0020; batch mode does not, and takes a NUL for a word. An em space stops the
-    # trimming, and -norm makes a space of it. Outer spaces, tabs and form feeds count in neither mode.
+    # -stdio removes characters with a code of at most U+0020 from both ends; batch mode does not, and takes a NUL for a
+    # word. An em space protects them, and -norm turns it into a space. Outer spaces, tabs and form feeds count in
+    # neither mode.
     text = text.strip(" \t\f")
     if text and text[0] < " ":
         text = "\u2003" + text
@@ -394,7 +396,8 @@ class METEOR(Scorer):
         return scores(self._launch(lang), list(zip(hyps, refs, strict=True)))
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        # Not self.score_corpus: in a subclass that overrides score_sentence, that calls score_sentence again.
+        # Not self.score_corpus: a subclass that overrides score_sentence gets the score_corpus of Scorer (see its
+        # __init_subclass__), which would call this method again.
         return METEOR.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @classmethod
