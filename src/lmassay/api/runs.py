@@ -284,7 +284,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """A short name made of the run's options, by which the runs of a sweep can be told apart."""
+        """A short name made of the run's options, which distinguishes the runs of a sweep."""
         return self.record.label
 
     @property

@@ -159,26 +159,32 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
     column_texts = list(dict.fromkeys(entry.column for entry in entries.values()))
     competition = _competition(finished, rows, columns)
     marks, notes = _Marks(store, layout.alpha).of(entries, competition.of_entry)
-    test_text = f"paired tests of the runs {competition.text}, Holm-adjusted, level {layout.alpha:g}"
-    if "best" in marks.values():
-        notes.append(f"Bold: significantly better than all others ({test_text}).")
     all_tie = _all_tie(entries, marks, competition.of_entry)
-    if all_tie:
-        notes.append(f"No number is significantly better than the others ({test_text}).")
-    elif "tie" in marks.values():
-        notes.append(f"{TIE_MARK}: the best, or not significantly different from it ({test_text}).")
+    test_text = f"paired tests of the runs {competition.text}, Holm-adjusted, level {layout.alpha:g}"
+    notes += _notes_on_marks(marks, test_text, all_tie=all_tie)
     absent = [axis.key for axis in (rows, columns) if axis.has_absent]
     if absent:
         notes.append(f"{NOT_SET}: the configuration of the run does not set {' or '.join(absent)}.")
     if marks and not all_tie:
         notes += _directions(entries)
     if layout.with_intervals:
-        levels = sorted({entry.record.settings.confidence for entry in entries.values()})
-        notes.append(f"Brackets: {enumerated([f'{100 * level:g} %' for level in levels])} intervals.")
+        notes.append(_brackets_text(entries))
     if not layout.with_n:
         notes.append(_n_text(entries))
     row_key = ", ".join(part.strip() for part in rows.key.split(","))
     return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes, all_tie)
+
+
+def _notes_on_marks(marks: Mapping[Place, Mark], test_text: str, *, all_tie: bool) -> list[str]:
+    """Return notes that say what the marks mean. If all numbers are tied, they have no marks, and a note says so."""
+    notes = []
+    if "best" in marks.values():
+        notes.append(f"Bold: significantly better than all others ({test_text}).")
+    if all_tie:
+        notes.append(f"No number is significantly better than the others ({test_text}).")
+    elif "tie" in marks.values():
+        notes.append(f"{TIE_MARK}: the best, or not significantly different from it ({test_text}).")
+    return notes
 
 
 def _all_tie(
@@ -338,6 +344,13 @@ def _directions(entries: Mapping[Place, _Entry]) -> list[str]:
     if names_by_direction["zero"]:
         notes.append(f"Closer to 0 is better: {enumerated(list(names_by_direction['zero']))}.")
     return notes
+
+
+def _brackets_text(entries: Mapping[Place, _Entry]) -> str:
+    """Return a note that says what the brackets in the cells are."""
+    levels = sorted({entry.record.settings.confidence for entry in entries.values()})
+    percentages = [f"{100 * level:g} %" for level in levels]
+    return f"Brackets: {enumerated(percentages)} intervals."
 
 
 def _n_text(entries: Mapping[Place, _Entry]) -> str:
